@@ -1,0 +1,116 @@
+# quire - see README.md. `make` builds build/quire; `make help` lists the rest.
+#
+# Each folder of src/ becomes one archive; a test links only the archives that its part may know, so the arrows
+# between the parts (docs/DESIGN.md) hold at link time too. SAN=address|thread picks a sanitizer, each with a
+# folder of its own under build/.
+
+CC      ?= gcc
+AR      ?= ar
+SAN     ?=
+ROOT    := build
+B       := $(ROOT)$(if $(SAN),/$(SAN))
+PREFIX  ?= /usr/local
+DESTDIR ?=
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+
+OPT     ?= -O2
+WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
+CFLAGS  := -std=c11 -D_GNU_SOURCE -g $(OPT) $(WARN) -fno-strict-aliasing -ffp-contract=off -fno-math-errno \
+           -fstack-protector-strong -Iinclude -Isrc -MMD -MP
+LDFLAGS := -pthread
+ifeq ($(SAN),address)
+CFLAGS  += -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=address,undefined
+endif
+ifeq ($(SAN),thread)
+CFLAGS  += -fsanitize=thread
+LDFLAGS += -fsanitize=thread
+endif
+
+# Statically linked where Debian has the archive: the binary needs glibc and nothing else.
+LIBS    := -l:libjansson.a -l:libpcre2-8.a -l:libutf8proc.a -lm -ldl
+CLILIBS := -l:libedit.a -l:libtinfo.a -l:libbsd.a -l:libmd.a
+
+# ---------------------------------------------------------------- parts and the archives they may link
+PARTS   := base text model plan arch cpu engine
+NEEDS_base   := base
+NEEDS_text   := text base
+NEEDS_model  := model base
+NEEDS_plan   := plan base
+NEEDS_arch   := arch plan model base
+NEEDS_cpu    := cpu plan base
+NEEDS_engine := engine arch cpu plan model text base
+NEEDS_whole  := $(NEEDS_engine)
+NEEDS_cli    := $(NEEDS_engine)
+
+# src/cpu/isa/*.c is compiled once per instruction set, with QR_ISA naming its table.
+ISAS       := c avx2 avx512
+ISA_c      := -DQR_ISA=c -O3
+ISA_avx2   := -DQR_ISA=avx2 -DQR_AVX2 -mavx2 -mfma -mf16c -O3
+ISA_avx512 := -DQR_ISA=avx512 -DQR_AVX512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -O3
+
+lib = $(B)/lib$(1).a
+objs = $(patsubst src/%.c,$(B)/obj/%.o,$(wildcard src/$(1)/*.c))
+ISA_SRC := $(wildcard src/cpu/isa/*.c)
+ISA_OBJ := $(foreach i,$(ISAS),$(patsubst src/cpu/isa/%.c,$(B)/obj/cpu/isa/%.$(i).o,$(ISA_SRC)))
+
+.PHONY: all
+all: $(B)/quire $(B)/libquire.a $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c))
+
+define part_rule
+$(call lib,$(1)): $(call objs,$(1)) $(if $(filter cpu,$(1)),$(ISA_OBJ))
+	@rm -f $$@
+	@$(AR) rcs $$@ $$^
+endef
+$(foreach p,$(PARTS),$(eval $(call part_rule,$(p))))
+
+$(B)/obj/base/version.o: CFLAGS += -DQR_COMMIT='"$(COMMIT)"'
+$(B)/obj/%.o: src/%.c
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	@$(CC) $(CFLAGS) -c $< -o $@
+
+define isa_rule
+$(B)/obj/cpu/isa/%.$(1).o: src/cpu/isa/%.c
+	@mkdir -p $$(@D)
+	@echo "  CC $(1)  $$<"
+	@$(CC) $(CFLAGS) $(ISA_$(1)) -c $$< -o $$@
+endef
+$(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
+
+CLI_OBJ := $(call objs,cli)
+$(B)/quire: $(CLI_OBJ) $(foreach p,$(NEEDS_cli),$(call lib,$(p)))
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $^ $(LIBS) $(CLILIBS) -o $@
+
+# One archive with every part but the command line, for programs that include quire.h.
+$(B)/libquire.a: $(foreach p,$(PARTS),$(call objs,$(p))) $(ISA_OBJ)
+	@rm -f $@
+	@$(AR) rcs $@ $^
+$(B)/examples/%: examples/%.c $(B)/libquire.a
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS) $< $(B)/libquire.a $(LDFLAGS) $(LIBS) -o $@
+
+# ---------------------------------------------------------------- tests
+# tests/PART/test_NAME.c becomes build/test/PART/test_NAME, linked with the archives of NEEDS_PART and, where it
+# exists, the helpers tests/PART/*.c and tests/common/*.c that do not start with test_.
+TESTS := $(patsubst tests/%.c,$(B)/test/%,$(wildcard tests/*/test_*.c))
+helpers = $(patsubst tests/%.c,$(B)/testobj/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)) $(wildcard tests/common/*.c))
+$(B)/testobj/%.o: tests/%.c
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS) -Itests -c $< -o $@
+define test_rule
+$(B)/test/$(1)/%: $(B)/testobj/$(1)/%.o $(call helpers,$(1)) $(foreach p,$(NEEDS_$(1)),$(call lib,$(p)))
+	@mkdir -p $$(@D)
+	@echo "  LINK    $$@"
+	@$(CC) $(LDFLAGS) $$^ -lcmocka $(LIBS) $$(TEST_LDFLAGS_$(1)) -o $$@
+endef
+$(foreach p,$(PARTS) whole,$(eval $(call test_rule,$(p))))
+.SECONDARY:
+
+.PHONY: tests
+tests: $(TESTS)
+
+include mk/targets.mk
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,41 @@
+/* dtype.h - element types: sizes, names, and conversion to fp32. Block formats are those of GGUF (ggml-common.h
+ * of llama.cpp and gguf-py's quants.py describe them); the values of enum qr_dtype are quire's own. */
+#ifndef QR_BASE_DTYPE_H
+#define QR_BASE_DTYPE_H
+#include <stdbool.h>
+#include <stdint.h>
+
+enum qr_dtype {
+    QR_F32,
+    QR_F16,
+    QR_BF16,
+    QR_Q8_0,
+    QR_Q4_0,
+    QR_Q4_1,
+    QR_Q5_0,
+    QR_Q5_1,
+    QR_Q4_K,
+    QR_Q5_K,
+    QR_Q6_K,
+    QR_N_DTYPE
+};
+
+struct qr_dtype_info {
+    const char *name;     /* "Q4_1" */
+    int ggml_type;        /* number in a GGUF file */
+    uint32_t block;       /* elements in a block */
+    uint32_t block_bytes; /* bytes of a block as stored in a file */
+};
+
+const struct qr_dtype_info *qr_dtype_info(enum qr_dtype type);
+bool qr_dtype_from_ggml(int ggml_type, enum qr_dtype *type);           /* false: unknown or not supported */
+const char *qr_ggml_type_name(int ggml_type);                          /* also of types not supported; NULL: unknown */
+bool qr_dtype_from_safetensors(const char *name, enum qr_dtype *type); /* "F32" "F16" "BF16" */
+bool qr_dtype_from_name(const char *name, enum qr_dtype *type);        /* case-blind: "q4_1", "bf16" */
+/* Bytes of a row of n elements; n must be a multiple of the block. */
+uint64_t qr_row_bytes(enum qr_dtype type, uint64_t n);
+/* n elements, a multiple of the block; plain C, the reference for every kernel. Bit-equal to gguf-py's. */
+void qr_dequant(enum qr_dtype type, const void *src, float *dst, uint64_t n);
+/* The reverse for the types that synth writes: F32 F16 BF16 Q8_0 Q4_0 Q4_1; false for others. */
+bool qr_quant(enum qr_dtype type, const float *src, void *dst, uint64_t n);
+#endif

@@ -1,0 +1,56 @@
+/* config.h - the shape of a model, one struct whatever file it came from. */
+#ifndef QR_MODEL_CONFIG_H
+#define QR_MODEL_CONFIG_H
+#include <jansson.h>
+#include "base/err.h"
+#include "model/gguf.h"
+
+enum qr_arch { QR_ARCH_LLAMA, QR_ARCH_QWEN2, QR_ARCH_QWEN3 }; /* the files in src/arch */
+
+enum qr_rope_kind { QR_ROPE_DEFAULT, QR_ROPE_LINEAR, QR_ROPE_LLAMA3 };
+
+struct qr_rope {
+    enum qr_rope_kind kind;
+    double theta;                             /* base of the frequencies */
+    double factor;                            /* linear, llama3 */
+    double low_freq_factor, high_freq_factor; /* llama3 */
+    int32_t original_max_len;                 /* llama3 */
+};
+
+struct qr_config {
+    enum qr_arch arch;
+    char name[128]; /* what the file calls itself, else the path's last part */
+    int32_t n_layer;
+    int32_t n_embd; /* hidden_size */
+    int32_t n_head, n_kv_head;
+    int32_t head_dim; /* need not be n_embd / n_head */
+    int32_t n_ff;     /* intermediate_size */
+    int32_t n_vocab;  /* rows of the embedding */
+    int32_t max_len;  /* max_position_embeddings */
+    float norm_eps;
+    bool tie_embd; /* the head is the embedding matrix */
+    bool qkv_bias, o_bias, mlp_bias;
+    bool qk_norm;        /* RMS norm of each q and k head */
+    int32_t window;      /* sliding window in tokens; 0: none */
+    int32_t window_from; /* the first layer that has the window (Qwen2's max_window_layers) */
+    struct qr_rope rope;
+    int32_t eos[8]; /* ids that end a text */
+    int n_eos;
+    int32_t bos; /* -1: none */
+    /* generation_config.json; negative: not said */
+    float gen_temperature, gen_top_p, gen_repetition_penalty;
+    int gen_top_k;
+};
+
+const char *qr_arch_name(enum qr_arch arch); /* "qwen2" */
+
+/* config: parsed config.json; generation: parsed generation_config.json or NULL. Refuses what quire does not know by name
+ * (architecture, rope type, quantization_config, hidden_act other than silu). */
+enum qr_status qr_config_from_hf(const json_t *config, const json_t *generation, struct qr_config *out,
+                                 struct qr_err *err);
+enum qr_status qr_config_from_gguf(const struct qr_gguf *gguf, struct qr_config *out, struct qr_err *err);
+/* The last gate for both: positive sizes with caps, n_head % n_kv_head == 0, even head_dim ... */
+enum qr_status qr_config_check(const struct qr_config *config, struct qr_err *err);
+/* Named shapes for synth and dummy:SHAPE; QR_NOTFOUND lists the names. */
+enum qr_status qr_config_from_shape(const char *shape, struct qr_config *out, struct qr_err *err);
+#endif
