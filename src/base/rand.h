@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 void qr_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
-/* Uniform in [0, 1) with 24 bits, of (seed, choice, position): the sampler's one number. */
+/* Uniform in [0, 1) with 24 bits, of (seed, choice, position): the sampler's one number. It is
+ * (out[0] >> 8) * 2^-24 of counter {position, choice, 0, 0}, key {low, high half of seed}, on every device. */
 float qr_rand_uniform(uint64_t seed, uint32_t choice, uint32_t position);
 /* n normal numbers with that deviation: stream of (seed, stream), for random weights. */
 void qr_rand_normal(uint64_t seed, uint64_t stream, float deviation, float *out, uint64_t n);
