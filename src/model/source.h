@@ -6,21 +6,28 @@
  * ".weight" or ".bias". */
 #ifndef QR_MODEL_SOURCE_H
 #define QR_MODEL_SOURCE_H
+#include "base/dtype.h"
 #include "model/config.h"
 
 struct qr_source_tensor {
     char name[96];
     enum qr_dtype type;
     uint64_t n_row, n_col; /* a vector has n_row 1 */
-    const uint8_t *data;   /* rows as in the file; NULL for random sources: use qr_source_rows */
+    const uint8_t *data;   /* rows as in the file, on any address (memcpy, never a cast); NULL for random sources:
+                            * use qr_source_rows */
     uint64_t bytes;
     bool interleaved_rope; /* rows of q and k pair (0,1),(2,3).. : GGUF files of arch llama */
 };
 
 struct qr_source;
 
-/* Opens files and headers only. path as for qr_model_open (a directory, a .gguf, dummy:SHAPE). */
+/* Opens files and headers only. path as for qr_model_open: a directory, a .gguf, Org/Name in the Hugging Face cache,
+ * dummy:SHAPE or dummy:SHAPE:TYPE (TYPE as for qr_source_random, BF16 when left out). */
 enum qr_status qr_source_open(const char *path, uint64_t seed, struct qr_source **source, struct qr_err *err);
+/* Random numbers for a config made by hand: what dummy:SHAPE opens. type: one that qr_quant writes; norm vectors and
+ * biases are F32 whatever it is. config is copied. */
+enum qr_status qr_source_random(const struct qr_config *config, uint64_t seed, enum qr_dtype type,
+                                struct qr_source **source, struct qr_err *err);
 void qr_source_close(struct qr_source *source);
 const struct qr_config *qr_source_config(const struct qr_source *source);
 const struct qr_gguf *qr_source_gguf(const struct qr_source *source); /* NULL when it is none */
