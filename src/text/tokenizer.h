@@ -28,7 +28,8 @@ struct qr_vocab_spec {
     const struct qr_vocab_piece *merge; /* [n_merge] "left right" */
     size_t n_merge;
     int32_t bos, eos; /* -1: none */
-    bool add_bos, add_eos, ignore_merges_known, ignore_merges;
+    /* *_known: the file says so; else the default of pre. add_bos true without add_bos_known counts as said. */
+    bool add_bos_known, add_bos, add_eos, ignore_merges_known, ignore_merges;
 };
 enum qr_status qr_tokenizer_from_spec(const struct qr_vocab_spec *spec, struct qr_tokenizer **tok, struct qr_err *err);
 void qr_tokenizer_destroy(struct qr_tokenizer *tok);
