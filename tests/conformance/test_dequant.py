@@ -1,0 +1,93 @@
+"""Blocks to fp32 and back, bit for bit against gguf-py: src/base/{dtype,dequant,quant,half}.c built as a shared object."""
+
+import ctypes
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
+
+ROOT = Path(__file__).resolve().parents[2]
+TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"]  # enum qr_dtype
+
+
+class Info(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("ggml_type", ctypes.c_int), ("block", ctypes.c_uint32),
+                ("block_bytes", ctypes.c_uint32)]
+
+
+@pytest.fixture(scope="module")
+def lib(tmp_path_factory):
+    out = tmp_path_factory.mktemp("dequant") / "dequant.so"
+    sources = [str(ROOT / "src/base" / f"{name}.c") for name in ("dtype", "dequant", "quant", "half")]
+    subprocess.run([os.environ.get("CC", "gcc"), "-std=c11", "-D_GNU_SOURCE", "-O2", "-ffp-contract=off", "-shared",
+                    "-fPIC", f"-I{ROOT}/include", f"-I{ROOT}/src", *sources, "-lm", "-o", str(out)], check=True)
+    dll = ctypes.CDLL(str(out))
+    dll.qr_dtype_info.restype = ctypes.POINTER(Info)
+    dll.qr_dequant.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64]
+    dll.qr_quant.argtypes = dll.qr_dequant.argtypes
+    dll.qr_quant.restype = ctypes.c_bool
+    dll.qr_row_bytes.argtypes = [ctypes.c_int, ctypes.c_uint64]
+    dll.qr_row_bytes.restype = ctypes.c_uint64
+    dll.qr_ggml_type_name.restype = ctypes.c_char_p
+    return dll
+
+
+def same_floats(a, b):
+    """Equal bits; any NaN equals any NaN."""
+    return np.all((a.view(np.uint32) == b.view(np.uint32)) | (np.isnan(a) & np.isnan(b)))
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_table(lib, name):
+    info = lib.qr_dtype_info(TYPES.index(name)).contents
+    kind = GGMLQuantizationType[name]
+    assert (info.name.decode(), info.ggml_type) == (name, int(kind))
+    assert (info.block, info.block_bytes) == GGML_QUANT_SIZES[kind]
+    assert lib.qr_row_bytes(TYPES.index(name), 512) == 512 // info.block * info.block_bytes
+
+
+def test_names_of_other_types(lib):
+    for kind in GGMLQuantizationType:
+        assert lib.qr_ggml_type_name(int(kind)) == kind.name.encode()
+    assert lib.qr_ggml_type_name(-1) is None
+    assert lib.qr_ggml_type_name(9999) is None
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_dequant_of_random_bytes(lib, name):
+    """Random bytes hold every kind of scale: subnormal, negative, infinite, NaN."""
+    block, size = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
+    n = 4000 if block > 1 else 1 << 17
+    raw = np.random.default_rng(7).integers(0, 256, n * size, dtype=np.uint8)
+    with np.errstate(all="ignore"):
+        want = quants.dequantize(raw.reshape(1, -1), GGMLQuantizationType[name]).ravel()
+    for shift in (0, 1):  # an odd address too: safetensors data may lie at one
+        moved = np.concatenate([np.zeros(shift, np.uint8), raw])
+        got = np.empty(n * block, np.float32)
+        lib.qr_dequant(TYPES.index(name), moved.ctypes.data + shift, got.ctypes.data, n * block)
+        assert same_floats(got, want)
+
+
+@pytest.mark.parametrize("name", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1"])
+@pytest.mark.parametrize("scale", [1e-9, 1e-4, 0.02, 1.0, 300.0])
+def test_quant(lib, name, scale):
+    rng = np.random.default_rng(11)
+    x = (rng.standard_normal((64, 1024)) * scale).astype(np.float32)
+    x[0] = 0
+    x[1] = scale
+    x[2, ::2] = -x[2, 1::2]  # the extreme value twice, with both signs
+    x[3] = np.round(x[3] / scale * 4) / 4 * scale  # ties
+    with np.errstate(all="ignore"):
+        want = quants.quantize(x, GGMLQuantizationType[name]).view(np.uint8).ravel()
+    got = np.empty(want.size, np.uint8)
+    assert lib.qr_quant(TYPES.index(name), x.ctypes.data, got.ctypes.data, x.size)
+    assert np.array_equal(got, want)
+
+
+def test_quant_refuses_other_types(lib):
+    x, out = np.zeros(256, np.float32), np.zeros(256, np.uint8)
+    for name in ("Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"):
+        assert not lib.qr_quant(TYPES.index(name), x.ctypes.data, out.ctypes.data, 256)
