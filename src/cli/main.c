@@ -1,0 +1,90 @@
+/* main.c - quire: the first word is a command. */
+#include <errno.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include "cli/commands.h"
+#include "cli/help.h"
+
+static const struct cli_command commands[] = {
+    {"chat", "[MODEL] [options]", "talk in the terminal",
+     "Ctrl-C stops an answer; Ctrl-D or /quit ends. /help lists the commands inside.", cmd_chat},
+    {"complete", "[MODEL] -p TEXT [options]", "continue a text",
+     "The text comes from -p, from -f FILE, from standard input, or as ids from --prompt-ids.\n"
+     "The answer goes to standard output, all else to standard error.",
+     cmd_complete},
+    {"score", "[MODEL] [options] < TEXT", "log-likelihood and perplexity of a text",
+     "Windows of --ctx tokens. Without --stride they do not overlap and the second half of each is scored\n"
+     "(llama.cpp's way); with --stride S each window scores its last S tokens (Hugging Face's way).",
+     cmd_score},
+    {"bench", "latency|kernels [MODEL] [options]", "measure speed",
+     "latency: time to the first token and tokens a second, for one request or --batch of them.\n"
+     "kernels: each CPU kernel: its error against plain C, its rate and its share of what the machine can do.",
+     cmd_bench},
+    {"plan", "[MODEL] [options]", "print the recorded forward pass",
+     "The forward pass is recorded once, as a flat list of operations, then rewritten by the fusion passes\n"
+     "of --fuse: merge, rmsnorm, add-rmsnorm, rope-store, qk-norm, silu-mul.",
+     cmd_plan},
+    {"info", "[MODEL] [options]", "configuration, tensors, tokenizer and memory ledger",
+     "Reads headers only: it takes no memory for weights.", cmd_info},
+    {"tokenize", "[MODEL] [options] < TEXT", "text to token ids",
+     "Prints one line of ids. --json: one JSON string a line in, one JSON array a line out.", cmd_tokenize},
+    {"detokenize", "[MODEL] [options] < IDS", "token ids to text",
+     "Ids with blanks or commas between. --json: one JSON array a line in, one JSON string a line out.",
+     cmd_detokenize},
+    {"template", "[MODEL] [options] < JSON", "a conversation to the prompt text",
+     "Reads {\"messages\":[...],\"tools\":[...],...} and prints what the chat template makes of it.", cmd_template},
+    {"synth", "SHAPE DIR|FILE.gguf [options]", "write a model with random weights",
+     "A directory in Hugging Face layout, or a GGUF file when the name ends in .gguf.", cmd_synth},
+    {"version", "[options]", "version, build and devices", NULL, cmd_version},
+};
+enum { N_COMMAND = sizeof commands / sizeof *commands };
+
+static int unknown_command(const char *word)
+{
+    const char *names[N_COMMAND];
+    for (size_t i = 0; i < N_COMMAND; i++)
+        names[i] = commands[i].name;
+    const char *near = cli_nearest(word, names, N_COMMAND);
+    if (near)
+        cli_error("unknown command '%s': did you mean %s?", word, near);
+    else
+        cli_error("unknown command '%s': quire help lists them", word);
+    return CLI_USAGE;
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) {
+        cli_help_all(commands, N_COMMAND);
+        return CLI_USAGE;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0 || (strcmp(word, "help") == 0 && argc == 2)) {
+        cli_help_all(commands, N_COMMAND);
+        return CLI_OK;
+    }
+    if (strcmp(word, "--version") == 0)
+        word = "version";
+    char *help[] = {"-h"};
+    bool wants_help = strcmp(word, "help") == 0;
+    for (size_t i = 0; i < N_COMMAND; i++)
+        if (strcmp(wants_help ? argv[2] : word, commands[i].name) == 0)
+            return wants_help ? commands[i].run(&commands[i], 1, help)
+                              : commands[i].run(&commands[i], argc - 2, argv + 2);
+    return unknown_command(wants_help ? argv[2] : word);
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_CTYPE, "");
+    signal(SIGPIPE, SIG_IGN);
+    int code = run(argc, argv);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_OK) {
+        if (errno != EPIPE)
+            cli_error("standard output cannot be written: %s", strerror(errno));
+        code = CLI_FAILED;
+    }
+    return code;
+}

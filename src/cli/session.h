@@ -1,0 +1,48 @@
+/* session.h - what most commands share: the options that choose a model and an engine, opening both with a progress bar,
+ * the sampling options, and one request from start to end. */
+#ifndef QR_CLI_SESSION_H
+#define QR_CLI_SESSION_H
+#include "cli/args.h"
+#include "quire.h"
+
+struct cli_session {
+    /* options, filled by cli_parse through the tables below */
+    const char *device, *kv_cache_dtype, *max_model_len, *fuse, *chat_template;
+    int64_t n_thread, max_model_len_n, max_num_seqs, max_num_batched_tokens, seed;
+    bool verbose;
+    /* sampling options; NAN and INT64_MIN: not given, the model's default */
+    double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+    int64_t top_k, max_tokens, min_tokens, logprobs;
+    struct cli_list stop, stop_token_ids;
+    bool ignore_eos;
+    /* what cli_open made */
+    struct qr_model *model;
+    struct qr_engine *engine;
+    double load_s;
+    const char *path;
+    int32_t stop_ids[CLI_LIST_MAX];
+    /* tables */
+    struct cli_option model_options[12], engine_options[12], sampling_options[16];
+};
+
+/* Sets the defaults and makes the tables point into this struct; it must not move afterwards. */
+void cli_session_init(struct cli_session *session);
+
+enum cli_need { CLI_NEED_TOKENIZER, CLI_NEED_HEADERS, CLI_NEED_ENGINE };
+/* Opens the model (path NULL: the default one) and, if needed, an engine. Prints the error; CLI_GO_ON when it went well. */
+int cli_open(const struct cli_command *command, struct cli_session *session, const char *path, enum cli_need need);
+void cli_close(struct cli_session *session);
+
+/* Engine options as the command line says; for the ledger too. CLI_GO_ON or CLI_USAGE. */
+int cli_engine_options(const struct cli_command *command, const struct cli_session *session,
+                       struct qr_engine_options *options);
+/* The model's defaults overlaid with the command line. CLI_GO_ON or CLI_USAGE. */
+int cli_sampling(const struct cli_command *command, struct cli_session *session, struct qr_sampling *sampling);
+
+/* All of standard input, at most 1 GB; NULL after printing an error. malloc'ed. */
+char *cli_read_stdin(size_t *n);
+/* "1,2,3" or "1 2 3" into malloc'ed ids; false after printing an error. */
+bool cli_parse_ids(const char *text, int32_t **ids, size_t *n);
+/* Prints "error: message", returns CLI_FAILED. */
+int cli_fail(const struct qr_err *err);
+#endif
