@@ -1,0 +1,206 @@
+/* weights_fill.c - memory for the weights, and every tensor read, checked, permuted and packed into it. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "base/checked.h"
+#include "base/pack.h"
+#include "model/weights_build.h"
+
+#define HUGE_PAGE  ((uint64_t)2 << 20)
+#define GROUP_SIZE ((uint64_t)128 << 10) /* bytes of panels that a worker takes at once */
+
+uint64_t qr_weights_file_row(uint64_t row, uint32_t n_pair)
+{
+    if (n_pair == 0)
+        return row;
+    uint64_t head = row / n_pair, at = row % n_pair, half = n_pair / 2;
+    return head * n_pair + 2 * (at % half) + at / half;
+}
+
+/* Large blocks start at a huge page: fewer TLB misses while a step streams all of them. */
+static uint8_t *map_block(uint64_t n)
+{
+    uint8_t *p = mmap(NULL, n + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    uint64_t before = (HUGE_PAGE - ((uintptr_t)p & (HUGE_PAGE - 1))) & (HUGE_PAGE - 1);
+    if (before > 0)
+        munmap(p, before);
+    if (HUGE_PAGE > before)
+        munmap(p + before + n, HUGE_PAGE - before);
+    madvise(p + before, n, MADV_HUGEPAGE); /* only a wish */
+    return p + before;
+}
+
+enum qr_status qr_weights_alloc(struct qr_weights_build *b, bool headers_only, struct qr_err *err)
+{
+    b->vectors = calloc(b->n_float, sizeof(float));
+    if (!headers_only && b->vectors) {
+        uint64_t n = b->block_bytes;
+        b->block_mapped = n >= 2 * HUGE_PAGE && qr_align_u64(n, 4096, &n);
+        b->block = b->block_mapped ? map_block(n) : aligned_alloc(64, n);
+        b->block_bytes = n;
+    }
+    if (!b->vectors || (!headers_only && !b->block)) {
+        b->block_mapped = false;
+        return qr_fail(err, QR_NOMEM,
+                       "the weights take %llu MiB and the system refuses them: free memory or choose a smaller model",
+                       (unsigned long long)(b->weights.bytes >> 20));
+    }
+    for (int i = 0; i < b->n_patch; i++) {
+        const struct qr_weights_patch *patch = &b->patch[i];
+        if (patch->vector)
+            *patch->vector = b->vectors + patch->offset;
+        else if (b->block)
+            patch->segment->data = b->block + patch->offset;
+    }
+    return QR_OK;
+}
+
+/* One matrix while all workers pack it. */
+struct packing {
+    const struct qr_weights_build *build;
+    const struct qr_weights_item *item;
+    uint8_t *scratch; /* [n_worker, scratch_bytes]: 16 rows as in the file */
+    uint64_t scratch_bytes;
+    atomic_uint_fast64_t next; /* the next panel that nobody took */
+    atomic_bool failed;
+    struct qr_err error; /* of the worker that failed first */
+};
+
+/* Rows [row, row + n) of the storage's order, in the file's type. */
+static enum qr_status read_rows(const struct packing *p, uint64_t row, uint64_t n, uint8_t *out, struct qr_err *err)
+{
+    const struct qr_weights_item *item = p->item;
+    const struct qr_source_tensor *tensor = item->tensor;
+    uint64_t row_bytes = qr_row_bytes(tensor->type, tensor->n_col);
+    if (item->n_pair == 0) {
+        QR_TRY(qr_source_rows(p->build->source, tensor, row, n, out, err));
+    } else {
+        for (uint64_t i = 0; i < n; i++)
+            QR_TRY(qr_source_rows(p->build->source, tensor, qr_weights_file_row(row + i, item->n_pair), 1,
+                                  out + i * row_bytes, err));
+    }
+    if (!qr_weights_finite(tensor->type, out, n * tensor->n_col))
+        return qr_fail(err, QR_FORMAT, "tensor '%s' holds NaN or infinity in rows %llu to %llu: the file is damaged",
+                       tensor->name, (unsigned long long)row, (unsigned long long)(row + n - 1));
+    return QR_OK;
+}
+
+static enum qr_status pack_panel(const struct packing *p, uint64_t panel, uint8_t *scratch, struct qr_err *err)
+{
+    const struct qr_source_tensor *tensor = p->item->tensor;
+    uint64_t row = panel * QR_PANEL_ROWS, n = tensor->n_row - row;
+    n = n < QR_PANEL_ROWS ? n : QR_PANEL_ROWS;
+    QR_TRY(read_rows(p, row, n, scratch, err));
+    qr_pack_panel(tensor->type, tensor->n_col, scratch, (int)n,
+                  p->build->block + p->item->offset + panel * qr_panel_bytes(tensor->type, tensor->n_col));
+    return QR_OK;
+}
+
+static void pack_worker(void *ctx, int worker, int n_worker)
+{
+    struct packing *p = ctx;
+    const struct qr_source_tensor *tensor = p->item->tensor;
+    uint64_t n_panel = (tensor->n_row + QR_PANEL_ROWS - 1) / QR_PANEL_ROWS;
+    uint64_t group = 1 + GROUP_SIZE / qr_panel_bytes(tensor->type, tensor->n_col);
+    uint8_t *scratch = p->scratch + (uint64_t)worker * p->scratch_bytes;
+    (void)n_worker;
+    for (;;) {
+        uint64_t first = atomic_fetch_add(&p->next, group);
+        for (uint64_t panel = first; panel < first + group; panel++) {
+            struct qr_err err;
+            if (panel >= n_panel || atomic_load(&p->failed))
+                return;
+            if (pack_panel(p, panel, scratch, &err) != QR_OK && !atomic_exchange(&p->failed, true))
+                p->error = err;
+        }
+    }
+}
+
+static enum qr_status fill_matrix(struct packing *p, struct qr_pool *pool, struct qr_err *err)
+{
+    atomic_store(&p->next, 0);
+    qr_pool_run(pool, pack_worker, p);
+    if (!atomic_load(&p->failed))
+        return QR_OK;
+    if (err)
+        *err = p->error;
+    return p->error.status;
+}
+
+/* A norm, bias or frequency vector: one row, to fp32. */
+static enum qr_status fill_vector(const struct packing *p, struct qr_err *err)
+{
+    const struct qr_weights_item *item = p->item;
+    const struct qr_source_tensor *tensor = item->tensor;
+    float *out = p->build->vectors + item->offset;
+    QR_TRY(qr_source_rows(p->build->source, tensor, 0, 1, p->scratch, err));
+    if (!qr_weights_finite(tensor->type, p->scratch, tensor->n_col))
+        return qr_fail(err, QR_FORMAT, "tensor '%s' holds NaN or infinity: the file is damaged", tensor->name);
+    if (item->n_pair == 0) {
+        qr_dequant(tensor->type, p->scratch, out, tensor->n_col);
+        return QR_OK;
+    }
+    float *in_file_order = malloc(tensor->n_col * sizeof(float));
+    if (!in_file_order)
+        return qr_fail(err, QR_NOMEM, "no memory to permute tensor '%s'", tensor->name);
+    qr_dequant(tensor->type, p->scratch, in_file_order, tensor->n_col);
+    for (uint64_t i = 0; i < tensor->n_col; i++)
+        out[i] = in_file_order[qr_weights_file_row(i, item->n_pair)];
+    free(in_file_order);
+    return QR_OK;
+}
+
+/* Bytes of the largest piece that any item reads at once. */
+static uint64_t scratch_size(const struct qr_weights_build *b)
+{
+    uint64_t most = 64;
+    for (int i = 0; i < b->n_item; i++) {
+        const struct qr_source_tensor *tensor = b->item[i].tensor;
+        uint64_t n = qr_row_bytes(tensor->type, tensor->n_col) * (b->item[i].vector ? 1 : QR_PANEL_ROWS);
+        most = n > most ? n : most;
+    }
+    return (most + 63) & ~(uint64_t)63; /* columns are below 2^31: nothing wraps */
+}
+
+static enum qr_status fill_all(struct packing *p, struct qr_pool *pool,
+                               bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx,
+                               struct qr_err *err)
+{
+    const struct qr_weights_build *b = p->build;
+    uint64_t done = 0, total = 0;
+    for (int i = 0; i < b->n_item; i++)
+        total += b->item[i].tensor->bytes;
+    for (int i = 0; i < b->n_item; i++) {
+        p->item = &b->item[i];
+        QR_TRY(p->item->vector ? fill_vector(p, err) : fill_matrix(p, pool, err));
+        qr_source_forget(b->source, p->item->tensor);
+        done += p->item->tensor->bytes;
+        if (progress && !progress(ctx, done, total))
+            return qr_fail(err, QR_CANCELLED, "loading was stopped after %llu of %llu bytes", (unsigned long long)done,
+                           (unsigned long long)total);
+    }
+    return QR_OK;
+}
+
+enum qr_status qr_weights_fill(struct qr_weights_build *b, struct qr_pool *pool,
+                               bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx,
+                               struct qr_err *err)
+{
+    struct qr_pool *own = NULL;
+    if (!pool) {
+        QR_TRY(qr_pool_create(1, &own, err));
+        pool = own;
+    }
+    struct packing p = {.build = b, .scratch_bytes = scratch_size(b)};
+    p.scratch = aligned_alloc(64, (uint64_t)qr_pool_size(pool) * p.scratch_bytes);
+    enum qr_status status = p.scratch
+                                ? fill_all(&p, pool, progress, ctx, err)
+                                : qr_fail(err, QR_NOMEM, "no memory for loading: %llu bytes for each of %d threads",
+                                          (unsigned long long)p.scratch_bytes, qr_pool_size(pool));
+    free(p.scratch);
+    qr_pool_destroy(own);
+    return status;
+}
