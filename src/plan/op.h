@@ -78,23 +78,37 @@ struct qr_plan {
     uint32_t fuse_mask;    /* the passes that ran */
 };
 
-const char *qr_opcode_name(enum qr_opcode code); /* "ROPE_STORE" */
+struct qr_opcode_info {
+    const char *name; /* "ROPE_STORE" */
+    int n_in, n_out;
+    bool in_place;  /* out[0] is in[0] */
+    bool may_alias; /* out may be exactly in[0] */
+};
+const struct qr_opcode_info *qr_opcode_info(enum qr_opcode code); /* NULL: no such opcode */
+const char *qr_opcode_name(enum qr_opcode code);                  /* "?" when there is none */
 
 /* Recording. Functions return a value id, or -1 once anything failed (out of memory): recording goes on
  * harmlessly and qr_plan_finish reports it. */
 struct qr_recorder;
 enum qr_status qr_plan_begin(const char *model, struct qr_recorder **rec, struct qr_err *err);
 int qr_rec_value(struct qr_recorder *rec, const char *name, enum qr_rows rows, uint32_t cols);
-struct qr_op *qr_rec_op(struct qr_recorder *rec, enum qr_opcode code, int layer); /* never NULL; fill it in */
+/* Columns [col, col + cols) of parent, which may itself be a view. */
+int qr_rec_view(struct qr_recorder *rec, const char *name, int parent, uint32_t col, uint32_t cols);
+/* Appends an op; never NULL. Fill it in before the next call: the array may move. */
+struct qr_op *qr_rec_op(struct qr_recorder *rec, enum qr_opcode code, int layer);
 struct qr_plan *qr_rec_plan(struct qr_recorder *rec); /* to set n_layer, inv_freq, logits ... */
+/* Frees rec in any case. On success *plan is the caller's. */
 enum qr_status qr_plan_finish(struct qr_recorder *rec, struct qr_plan **plan, struct qr_err *err);
 void qr_plan_free(struct qr_plan *plan);
 
-/* The page that `quire plan` shows: a head line, then per op its number, opcode, layer, outputs <- inputs, weight with
- * shape and type, bytes read per token. Equal layers are printed once, as "layers 0..27". colour: ANSI. */
+/* The page that `quire plan` shows: a head line, then per op its number, opcode, shape of its output, a formula, weight
+ * with shape and type, bytes read for a token. Equal layers are printed once, as "layers 0..27, each:". colour: ANSI. When
+ * out of memory out is marked failed. */
 void qr_plan_print(const struct qr_plan *plan, bool all_layers, bool colour, struct qr_buf *out);
 
 /* Helpers for everyone who walks a plan. */
-int qr_value_root(const struct qr_plan *plan, int value);        /* root id */
-uint32_t qr_value_column(const struct qr_plan *plan, int value); /* first column in its root */
+int qr_value_root(const struct qr_plan *plan, int value);         /* root id */
+uint32_t qr_value_column(const struct qr_plan *plan, int value);  /* first column in its root */
+bool qr_values_overlap(const struct qr_plan *plan, int a, int b); /* do they share a column of one root? */
+bool qr_value_covers(const struct qr_plan *plan, int a, int b);   /* does a hold every column of b? */
 #endif
