@@ -1,0 +1,96 @@
+/* config.c - what every config must satisfy, whatever file it came from. */
+#include "model/config.h"
+#include <math.h>
+#include "base/checked.h"
+
+const char *qr_arch_name(enum qr_arch arch)
+{
+    switch (arch) {
+    case QR_ARCH_LLAMA:
+        return "llama";
+    case QR_ARCH_QWEN2:
+        return "qwen2";
+    case QR_ARCH_QWEN3:
+        return "qwen3";
+    }
+    return "?";
+}
+
+/* Caps: several times what the largest published models of these families have, and small enough that a product
+ * of any two, in bytes, is far from 2^63. */
+#define MAX_LAYER    4096
+#define MAX_EMBD     (1 << 18)
+#define MAX_HEAD     4096
+#define MAX_HEAD_DIM 512
+#define MAX_FF       (1 << 21)
+#define MAX_VOCAB    (1 << 24)
+#define MAX_LEN      (1 << 28)
+
+static enum qr_status in_range(const char *what, int64_t value, int64_t min, int64_t max, struct qr_err *err)
+{
+    if (value < min || value > max)
+        return qr_fail(err, QR_INVALID, "the model's config: %s is %lld; it must be %lld to %lld", what,
+                       (long long)value, (long long)min, (long long)max);
+    return QR_OK;
+}
+
+/* NaN fails too. */
+static enum qr_status above_zero(const char *what, double value, double max, struct qr_err *err)
+{
+    if (!(value > 0 && value <= max))
+        return qr_fail(err, QR_INVALID, "the model's config: %s is %g; it must be above 0 and at most %g", what, value,
+                       max);
+    return QR_OK;
+}
+
+static enum qr_status check_rope(const struct qr_rope *rope, struct qr_err *err)
+{
+    QR_TRY(above_zero("rope_theta", rope->theta, 1e12, err));
+    if (rope->kind == QR_ROPE_DEFAULT)
+        return QR_OK;
+    QR_TRY(above_zero("the rope scaling factor", rope->factor, 1e6, err));
+    if (rope->kind == QR_ROPE_LINEAR)
+        return QR_OK;
+    QR_TRY(above_zero("low_freq_factor", rope->low_freq_factor, 1e6, err));
+    QR_TRY(above_zero("high_freq_factor", rope->high_freq_factor, 1e6, err));
+    if (!(rope->low_freq_factor < rope->high_freq_factor)) /* their difference is divided by */
+        return qr_fail(
+            err, QR_INVALID,
+            "the model's config: low_freq_factor %g must be below high_freq_factor %g in llama3 rope scaling",
+            rope->low_freq_factor, rope->high_freq_factor);
+    return in_range("original_max_position_embeddings", rope->original_max_len, 1, MAX_LEN, err);
+}
+
+static enum qr_status check_tokens(const struct qr_config *config, struct qr_err *err)
+{
+    if (config->n_eos < 0 || config->n_eos > (int)(sizeof config->eos / sizeof config->eos[0]))
+        return qr_fail(err, QR_INVALID, "the model's config: %d end-of-text ids; at most %zu are allowed",
+                       config->n_eos, sizeof config->eos / sizeof config->eos[0]);
+    for (int i = 0; i < config->n_eos; i++)
+        QR_TRY(in_range("an end-of-text id", config->eos[i], 0, config->n_vocab - 1, err));
+    return in_range("bos_token_id", config->bos, -1, config->n_vocab - 1, err);
+}
+
+enum qr_status qr_config_check(const struct qr_config *config, struct qr_err *err)
+{
+    QR_TRY(in_range("the number of layers", config->n_layer, 1, MAX_LAYER, err));
+    QR_TRY(in_range("hidden_size", config->n_embd, 1, MAX_EMBD, err));
+    QR_TRY(in_range("the number of attention heads", config->n_head, 1, MAX_HEAD, err));
+    QR_TRY(in_range("the number of key-value heads", config->n_kv_head, 1, config->n_head, err));
+    QR_TRY(in_range("head_dim", config->head_dim, 2, MAX_HEAD_DIM, err));
+    QR_TRY(in_range("intermediate_size", config->n_ff, 1, MAX_FF, err));
+    QR_TRY(in_range("vocab_size", config->n_vocab, 1, MAX_VOCAB, err));
+    QR_TRY(in_range("the context length", config->max_len, 1, MAX_LEN, err));
+    if (config->n_head % config->n_kv_head != 0)
+        return qr_fail(err, QR_INVALID,
+                       "the model's config: %d attention heads cannot be divided among %d key-value heads",
+                       config->n_head, config->n_kv_head);
+    if (config->head_dim % 2 != 0)
+        return qr_fail(err, QR_INVALID, "the model's config: head_dim is %d; it must be even, as rope turns pairs",
+                       config->head_dim);
+    QR_TRY(above_zero("rms_norm_eps", (double)config->norm_eps, 1, err));
+    QR_TRY(in_range("sliding_window", config->window, 0, MAX_LEN, err));
+    QR_TRY(in_range("max_window_layers", config->window_from, 0, MAX_LEN, err));
+    QR_TRY(check_rope(&config->rope, err));
+    return check_tokens(config, err);
+}
