@@ -1,0 +1,396 @@
+/* pack.c - panels of 16 rows; the layout of each type.
+ *
+ * F32, F16, BF16: [n_col][16] elements, a column of the 16 rows after the other.
+ *
+ * Block types: records of 32 columns (K types: 256) one after the other, so that a kernel reads a panel as one
+ * stream. A part covers 32 columns and holds, in this order,
+ *   scales  f16 d [16], and m [16] for Q4_1 and Q5_1; K types: 8-bit sub-scales [16] and sub-mins [16]
+ *           (Q6_K: two sub-scales [16], one for each 16 columns), and in front of a record d [16] (dmin [16])
+ *   low     4 bits of each code. 32-bit word (g, row), g = column / 8: its lower half has columns 8g, 8g+2, 8g+4, 8g+6
+ *           from the lowest nibble up, its upper half the odd ones. A shift by 4k and a mask leave the columns 8g+2k
+ *           and 8g+2k+1 as two int16: one factor of VPMADDWD.
+ *   high    the 5th bit: word (row): bit j of the lower half is column 2j, of the upper half column 2j+1.
+ *           Q6_K's bits 5 and 6: word (h, row), h = column / 16: 2-bit fields, field j of the lower half is column
+ *           16h+2j, of the upper half column 16h+2j+1.
+ * Q8_0 keeps code + 128 in bytes: word (g, row), g = column / 4: bytes are columns 4g, 4g+2, 4g+1, 4g+3.
+ *
+ * Codes are stored as in the file (unsigned, with the type's offset), so nothing is rounded: a row taken out again is
+ * the row that went in. Sub-scales of Q4_K and Q5_K take 8 bits instead of 6: 2.8% and 2.3% more bytes. */
+#include "base/pack.h"
+#include <string.h>
+
+#define NONE 0xffff
+
+static const struct qr_pack_layout layouts[QR_N_DTYPE] = {
+    [QR_Q8_0] = {32, 544, 544, 0, 0, 32, NONE},
+    [QR_Q4_0] = {32, 288, 288, 0, 0, 32, NONE},
+    [QR_Q4_1] = {32, 320, 320, 0, 0, 64, NONE},
+    [QR_Q5_0] = {32, 352, 352, 0, 0, 32, 288},
+    [QR_Q5_1] = {32, 384, 384, 0, 0, 64, 320},
+    [QR_Q4_K] = {256, 64 + 8 * 288, 288, 64, 0, 32, NONE},
+    [QR_Q5_K] = {256, 64 + 8 * 352, 352, 64, 0, 32, 288},
+    [QR_Q6_K] = {256, 32 + 8 * 416, 416, 32, 0, 32, 288},
+};
+
+const struct qr_pack_layout *qr_pack_layout(enum qr_dtype type)
+{
+    return &layouts[type];
+}
+
+static bool is_float(enum qr_dtype type)
+{
+    return type == QR_F32 || type == QR_F16 || type == QR_BF16;
+}
+
+bool qr_pack_supported(enum qr_dtype type, uint64_t n_col)
+{
+    if ((unsigned)type >= QR_N_DTYPE || n_col == 0)
+        return false;
+    return is_float(type) || (layouts[type].columns != 0 && n_col % layouts[type].columns == 0);
+}
+
+uint64_t qr_panel_bytes(enum qr_dtype type, uint64_t n_col)
+{
+    if (is_float(type))
+        return n_col * QR_PANEL_ROWS * (type == QR_F32 ? 4 : 2);
+    return (n_col / layouts[type].columns * layouts[type].bytes + 63) & ~(uint64_t)63;
+}
+
+/* ------------------------------------------------------------- words of codes */
+
+/* The bytes 0, 2, 4, 6 of x, each under 16, as nibbles of 16 bits. */
+static uint32_t even_nibbles(uint64_t x)
+{
+    x &= 0x000f000f000f000f;
+    return (uint32_t)(x | x >> 12 | x >> 24 | x >> 36) & 0xffff;
+}
+
+static uint64_t spread_nibbles(uint32_t half)
+{
+    uint64_t x = half;
+    return (x & 0xf) | (x & 0xf0) << 12 | (x & 0xf00) << 24 | (x & 0xf000) << 36;
+}
+
+/* code: the 32 codes of a row in a part; part: the record's part of 32 columns. */
+static void put_low(const uint8_t code[32], int row, uint8_t *low)
+{
+    for (int g = 0; g < 4; g++) {
+        uint64_t x;
+        memcpy(&x, code + g * 8, 8);
+        uint32_t word = even_nibbles(x) | even_nibbles(x >> 8) << 16;
+        memcpy(low + g * 64 + row * 4, &word, 4);
+    }
+}
+
+static void get_low(const uint8_t *low, int row, uint8_t code[32])
+{
+    for (int g = 0; g < 4; g++) {
+        uint32_t word;
+        memcpy(&word, low + g * 64 + row * 4, 4);
+        uint64_t x = spread_nibbles(word & 0xffff) | spread_nibbles(word >> 16) << 8;
+        memcpy(code + g * 8, &x, 8);
+    }
+}
+
+static void put_high1(const uint8_t code[32], int row, uint8_t *high)
+{
+    uint32_t word = 0;
+    for (int j = 0; j < 16; j++)
+        word |= (uint32_t)(code[2 * j] >> 4 & 1) << j | (uint32_t)(code[2 * j + 1] >> 4 & 1) << (16 + j);
+    memcpy(high + row * 4, &word, 4);
+}
+
+static void get_high1(const uint8_t *high, int row, uint8_t code[32])
+{
+    uint32_t word;
+    memcpy(&word, high + row * 4, 4);
+    for (int j = 0; j < 16; j++) {
+        code[2 * j] |= (uint8_t)((word >> j & 1) << 4);
+        code[2 * j + 1] |= (uint8_t)((word >> (16 + j) & 1) << 4);
+    }
+}
+
+static void put_high2(const uint8_t code[32], int row, uint8_t *high)
+{
+    for (int h = 0; h < 2; h++) {
+        uint32_t word = 0;
+        for (int j = 0; j < 8; j++)
+            word |= (uint32_t)(code[16 * h + 2 * j] >> 4 & 3) << (2 * j) | (uint32_t)(code[16 * h + 2 * j + 1] >> 4 & 3)
+                                                                               << (16 + 2 * j);
+        memcpy(high + h * 64 + row * 4, &word, 4);
+    }
+}
+
+static void get_high2(const uint8_t *high, int row, uint8_t code[32])
+{
+    for (int h = 0; h < 2; h++) {
+        uint32_t word;
+        memcpy(&word, high + h * 64 + row * 4, 4);
+        for (int j = 0; j < 8; j++) {
+            code[16 * h + 2 * j] |= (uint8_t)((word >> (2 * j) & 3) << 4);
+            code[16 * h + 2 * j + 1] |= (uint8_t)((word >> (16 + 2 * j) & 3) << 4);
+        }
+    }
+}
+
+static void put_bytes(const uint8_t *code, int row, uint8_t *low)
+{
+    for (int g = 0; g < 8; g++) {
+        const uint8_t word[4] = {code[4 * g] ^ 0x80, code[4 * g + 2] ^ 0x80, code[4 * g + 1] ^ 0x80,
+                                 code[4 * g + 3] ^ 0x80};
+        memcpy(low + g * 64 + row * 4, word, 4);
+    }
+}
+
+static void get_bytes(const uint8_t *low, int row, uint8_t *code)
+{
+    for (int g = 0; g < 8; g++) {
+        const uint8_t *word = low + g * 64 + row * 4;
+        code[4 * g] = word[0] ^ 0x80;
+        code[4 * g + 1] = word[2] ^ 0x80;
+        code[4 * g + 2] = word[1] ^ 0x80;
+        code[4 * g + 3] = word[3] ^ 0x80;
+    }
+}
+
+/* ------------------------------------------------------- blocks of 32 columns */
+
+/* In the file Q4_0, Q4_1, Q5_0 and Q5_1 keep code i in the low and code i + 16 in the high nibble of byte i. */
+static void pack_block32(enum qr_dtype type, const uint8_t *src, int row, uint8_t *rec)
+{
+    const struct qr_pack_layout *at = &layouts[type];
+    uint8_t code[32];
+    memcpy(rec + row * 2, src, 2);
+    src += 2;
+    if (type == QR_Q8_0) {
+        put_bytes(src, row, rec + at->low);
+        return;
+    }
+    if (type == QR_Q4_1 || type == QR_Q5_1) {
+        memcpy(rec + 32 + row * 2, src, 2);
+        src += 2;
+    }
+    uint32_t high = 0;
+    if (type == QR_Q5_0 || type == QR_Q5_1) {
+        memcpy(&high, src, 4);
+        src += 4;
+    }
+    for (int i = 0; i < 16; i++) {
+        code[i] = (uint8_t)((src[i] & 0xf) | (high >> i & 1) << 4);
+        code[i + 16] = (uint8_t)(src[i] >> 4 | (high >> (i + 16) & 1) << 4);
+    }
+    put_low(code, row, rec + at->low);
+    if (at->high != NONE)
+        put_high1(code, row, rec + at->high);
+}
+
+static void unpack_block32(enum qr_dtype type, const uint8_t *rec, int row, uint8_t *dst)
+{
+    const struct qr_pack_layout *at = &layouts[type];
+    uint8_t code[32];
+    memcpy(dst, rec + row * 2, 2);
+    dst += 2;
+    if (type == QR_Q8_0) {
+        get_bytes(rec + at->low, row, dst);
+        return;
+    }
+    if (type == QR_Q4_1 || type == QR_Q5_1) {
+        memcpy(dst, rec + 32 + row * 2, 2);
+        dst += 2;
+    }
+    get_low(rec + at->low, row, code);
+    if (at->high != NONE) {
+        get_high1(rec + at->high, row, code);
+        uint32_t high = 0;
+        for (int i = 0; i < 32; i++)
+            high |= (uint32_t)(code[i] >> 4) << i;
+        memcpy(dst, &high, 4);
+        dst += 4;
+    }
+    for (int i = 0; i < 16; i++)
+        dst[i] = (uint8_t)((code[i] & 0xf) | (code[i + 16] & 0xf) << 4);
+}
+
+/* --------------------------------------------------------- K blocks of 256 */
+
+/* Q4_K and Q5_K keep 8 scales and 8 mins of 6 bits in 12 bytes: those of sub-blocks 0..3 in the low 6 bits of bytes 0..3 and 4..7; of
+ * sub-blocks 4..7 the low 4 bits in bytes 8..11 and the high 2 bits on top of bytes 0..7. */
+static void get_k_scale(const uint8_t s[12], int j, uint8_t *scale, uint8_t *min)
+{
+    if (j < 4) {
+        *scale = s[j] & 63;
+        *min = s[j + 4] & 63;
+    } else {
+        *scale = (uint8_t)((s[j + 4] & 0xf) | s[j - 4] >> 6 << 4);
+        *min = (uint8_t)(s[j + 4] >> 4 | s[j] >> 6 << 4);
+    }
+}
+
+static void put_k_scale(uint8_t s[12], int j, uint8_t scale, uint8_t min)
+{
+    if (j < 4) {
+        s[j] |= scale;
+        s[j + 4] |= min;
+    } else {
+        s[j + 4] = (uint8_t)((scale & 0xf) | (min & 0xf) << 4);
+        s[j - 4] |= (uint8_t)(scale >> 4 << 6);
+        s[j] |= (uint8_t)(min >> 4 << 6);
+    }
+}
+
+/* Block in the file: d, dmin, scales [12], (Q5_K: fifth bits [32]), nibbles [128]: of each 64 codes the first 32 in
+ * the low nibbles of 32 bytes, the others in the high ones; bit j of fifth-bit byte i belongs to code 32j + i. */
+static void pack_q45_k(enum qr_dtype type, const uint8_t *src, int row, uint8_t *rec)
+{
+    const struct qr_pack_layout *at = &layouts[type];
+    memcpy(rec + row * 2, src, 2);
+    memcpy(rec + 32 + row * 2, src + 2, 2);
+    const uint8_t *fifth = type == QR_Q5_K ? src + 16 : NULL;
+    const uint8_t *nibble = src + (fifth ? 48 : 16);
+    for (int j = 0; j < 8; j++) {
+        uint8_t *part = rec + at->head + j * at->part, code[32];
+        get_k_scale(src + 4, j, part + row, part + 16 + row);
+        for (int i = 0; i < 32; i++) {
+            code[i] = (uint8_t)(nibble[j / 2 * 32 + i] >> (j & 1) * 4 & 0xf);
+            if (fifth)
+                code[i] |= (uint8_t)((fifth[i] >> j & 1) << 4);
+        }
+        put_low(code, row, part + at->low);
+        if (fifth)
+            put_high1(code, row, part + at->high);
+    }
+}
+
+static void unpack_q45_k(enum qr_dtype type, const uint8_t *rec, int row, uint8_t *dst)
+{
+    const struct qr_pack_layout *at = &layouts[type];
+    memcpy(dst, rec + row * 2, 2);
+    memcpy(dst + 2, rec + 32 + row * 2, 2);
+    uint8_t *fifth = type == QR_Q5_K ? dst + 16 : NULL;
+    uint8_t *nibble = dst + (fifth ? 48 : 16);
+    for (int j = 0; j < 8; j++) {
+        const uint8_t *part = rec + at->head + j * at->part;
+        uint8_t code[32];
+        put_k_scale(dst + 4, j, part[row], part[16 + row]);
+        get_low(part + at->low, row, code);
+        if (fifth)
+            get_high1(part + at->high, row, code);
+        for (int i = 0; i < 32; i++) {
+            nibble[j / 2 * 32 + i] |= (uint8_t)((code[i] & 0xf) << (j & 1) * 4);
+            if (fifth)
+                fifth[i] |= (uint8_t)(code[i] >> 4 << j);
+        }
+    }
+}
+
+/* Where code i (0..255) of a Q6_K block stands: byte and shift of its 4 bits and of its 2 bits. */
+static void q6_k_place(int i, int *low, int *low_shift, int *high, int *high_shift)
+{
+    int half = i / 128, quarter = i % 128 / 32, l = i % 32;
+    *low = half * 64 + (quarter & 1) * 32 + l;
+    *low_shift = quarter / 2 * 4;
+    *high = half * 32 + l;
+    *high_shift = quarter * 2;
+}
+
+/* Block in the file: low nibbles [128], high bits [64], int8 scales [16], d. */
+static void pack_q6_k(const uint8_t *src, int row, uint8_t *rec)
+{
+    const struct qr_pack_layout *at = &layouts[QR_Q6_K];
+    memcpy(rec + row * 2, src + 208, 2);
+    for (int j = 0; j < 8; j++) {
+        uint8_t *part = rec + at->head + j * at->part, code[32];
+        part[row] = src[192 + 2 * j];
+        part[16 + row] = src[192 + 2 * j + 1];
+        for (int i = 0; i < 32; i++) {
+            int low, low_shift, high, high_shift;
+            q6_k_place(j * 32 + i, &low, &low_shift, &high, &high_shift);
+            code[i] = (uint8_t)((src[low] >> low_shift & 0xf) | (src[128 + high] >> high_shift & 3) << 4);
+        }
+        put_low(code, row, part + at->low);
+        put_high2(code, row, part + at->high);
+    }
+}
+
+static void unpack_q6_k(const uint8_t *rec, int row, uint8_t *dst)
+{
+    const struct qr_pack_layout *at = &layouts[QR_Q6_K];
+    memcpy(dst + 208, rec + row * 2, 2);
+    for (int j = 0; j < 8; j++) {
+        const uint8_t *part = rec + at->head + j * at->part;
+        uint8_t code[32];
+        dst[192 + 2 * j] = part[row];
+        dst[192 + 2 * j + 1] = part[16 + row];
+        get_low(part + at->low, row, code);
+        get_high2(part + at->high, row, code);
+        for (int i = 0; i < 32; i++) {
+            int low, low_shift, high, high_shift;
+            q6_k_place(j * 32 + i, &low, &low_shift, &high, &high_shift);
+            dst[low] |= (uint8_t)((code[i] & 0xf) << low_shift);
+            dst[128 + high] |= (uint8_t)(code[i] >> 4 << high_shift);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- panels */
+
+/* Columns outside, rows inside: the 16 elements of a column are written together. */
+static void pack_float(int size, uint64_t n_col, const uint8_t *rows, int n_row, uint8_t *panel)
+{
+    uint64_t stride = n_col * (uint64_t)size;
+    for (uint64_t c = 0; c < n_col; c++)
+        for (int r = 0; r < n_row; r++)
+            memcpy(panel + (c * QR_PANEL_ROWS + (uint64_t)r) * (uint64_t)size,
+                   rows + (uint64_t)r * stride + c * (uint64_t)size, (size_t)size);
+}
+
+void qr_pack_panel(enum qr_dtype type, uint64_t n_col, const void *rows, int n_row, void *panel)
+{
+    const uint8_t *src = rows;
+    uint8_t *dst = panel;
+    if (n_row < QR_PANEL_ROWS || !is_float(type))
+        memset(dst, 0, qr_panel_bytes(type, n_col));
+    if (type == QR_F32) {
+        pack_float(4, n_col, src, n_row, dst);
+        return;
+    }
+    if (is_float(type)) {
+        pack_float(2, n_col, src, n_row, dst);
+        return;
+    }
+    const struct qr_pack_layout *at = &layouts[type];
+    uint64_t block_bytes = qr_dtype_info(type)->block_bytes, n_block = n_col / at->columns;
+    for (uint64_t b = 0; b < n_block; b++, dst += at->bytes) {
+        for (int r = 0; r < n_row; r++) {
+            const uint8_t *block = src + ((uint64_t)r * n_block + b) * block_bytes;
+            if (type == QR_Q6_K)
+                pack_q6_k(block, r, dst);
+            else if (at->columns == 256)
+                pack_q45_k(type, block, r, dst);
+            else
+                pack_block32(type, block, r, dst);
+        }
+    }
+}
+
+void qr_unpack_row(enum qr_dtype type, uint64_t n_col, const void *panel, int row, float *dst)
+{
+    const uint8_t *src = panel;
+    if (is_float(type)) {
+        uint64_t size = type == QR_F32 ? 4 : 2;
+        for (uint64_t c = 0; c < n_col; c++)
+            qr_dequant(type, src + (c * QR_PANEL_ROWS + (uint64_t)row) * size, dst + c, 1);
+        return;
+    }
+    const struct qr_pack_layout *at = &layouts[type];
+    for (uint64_t c = 0; c < n_col; c += at->columns, src += at->bytes) {
+        uint8_t block[256] = {0}; /* the largest, Q6_K's, is 210 bytes */
+        if (type == QR_Q6_K)
+            unpack_q6_k(src, row, block);
+        else if (at->columns == 256)
+            unpack_q45_k(type, src, row, block);
+        else
+            unpack_block32(type, src, row, block);
+        qr_dequant(type, block, dst + c, at->columns);
+    }
+}
