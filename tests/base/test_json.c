@@ -1,0 +1,258 @@
+/* test_json.c - JSON: limits, hostile texts, and the typed getters. */
+#include "base/json.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "common/fault.h"
+#include "common/tmp.h"
+
+static enum qr_status parse(const char *text, json_t **out, struct qr_err *err)
+{
+    return qr_json_parse(text, strlen(text), "test.json", out, err);
+}
+
+static void refused(const char *text, size_t n, enum qr_status wanted, const char *part)
+{
+    struct qr_err err = {0};
+    json_t *value = (json_t *)&err;
+
+    assert_int_equal(qr_json_parse(text, n, "test.json", &value, &err), wanted);
+    assert_null(value);
+    assert_int_equal(err.status, wanted);
+    if (!strstr(err.message, part) || !strstr(err.message, "test.json"))
+        fail_msg("\"%s\" does not say \"%s\"", err.message, part);
+}
+
+static char *nested(char open, char close, size_t depth)
+{
+    char *text = malloc(2 * depth + 1);
+
+    assert_non_null(text);
+    memset(text, open, depth);
+    memset(text + depth, close, depth);
+    text[2 * depth] = 0;
+    return text;
+}
+
+static void depth_is_limited(void **state)
+{
+    static const size_t refused_depth[] = {201, 1000, 1000000};
+    json_t *value;
+    char *text = nested('[', ']', 200);
+
+    (void)state;
+    assert_int_equal(parse(text, &value, NULL), QR_OK);
+    json_decref(value);
+    free(text);
+    for (size_t i = 0; i < 3; i++) {
+        text = nested('[', ']', refused_depth[i]);
+        refused(text, 2 * refused_depth[i], QR_LIMIT, "200 deep");
+        refused(text, refused_depth[i], QR_LIMIT, "200 deep"); /* never closed */
+        free(text);
+    }
+    text = nested('{', '}', 1000);
+    refused(text, 2000, QR_LIMIT, "200 deep");
+    free(text);
+    /* brackets in strings do not count, behind an escaped quote or backslash neither; closing too often does not help */
+    text = malloc(4000);
+    strcpy(text, "[\"\\\"");
+    memset(text + 4, '[', 1000);
+    strcpy(text + 1004, "\\\\\"]");
+    assert_int_equal(parse(text, &value, NULL), QR_OK);
+    assert_int_equal(json_string_length(json_array_get(value, 0)), 1002);
+    json_decref(value);
+    memset(text, ']', 1000);
+    memset(text + 1000, '[', 1100);
+    refused(text, 2100, QR_FORMAT, "bad JSON");
+    free(text);
+}
+
+static void hostile_texts_are_refused(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        " ",
+        "{",
+        "[1,]",
+        "{\"a\":1,}",
+        "{\"a\" 1}",
+        "nul",
+        "\"abc",
+        "\"\\ud800\"", /* lone surrogates */
+        "\"\\udc00\\ud800\"",
+        "\"\xff\"",         /* not UTF-8 */
+        "\"\xed\xa0\x80\"", /* a surrogate in UTF-8 */
+        "\"\xc0\x80\"",     /* overlong */
+        "\"\\x\"",
+        "\"a\nb\"",
+        "1e999",
+        "-1e999",
+        "9223372036854775808", /* beyond int64 */
+        "-9223372036854775809",
+        "100000000000000000000000",
+        "01",
+        "+1",
+        ".5",
+        "0x10",
+        "NaN",
+        "Infinity",
+        "[] []",
+        "// comment\n1",
+        "{\"a\":1,\"a\":2}",
+        "{\"a\":{\"b\":1,\"c\":2,\"b\":3}}",
+        "{\"a\\u0000b\":1}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refused(bad[i], strlen(bad[i]), QR_FORMAT, "bad JSON at line ");
+    refused("[1, 2]\0", 7, QR_FORMAT, "bad JSON");
+    refused("[\0]", 3, QR_FORMAT, "bad JSON");
+    refused("{\"a\0b\":1}", 9, QR_FORMAT, "bad JSON");
+    refused("{\n\"a\": 1,\n\"a\": 2}", 18, QR_FORMAT, "line 3");
+}
+
+/* Every prefix of a text and every changed byte: an error or a value, never a crash (the sanitizers watch). */
+static void every_cut_and_flip(void **state)
+{
+    static const char text[] = "{\"a\":[1,-2.5e3,true,null,\"x\\u20ac\\ud83d\\ude00\\n\"],\"b\":{\"c\":{},\"d\":[]}}";
+    char copy[sizeof text];
+    json_t *value;
+
+    (void)state;
+    for (size_t n = 0; n < sizeof text - 1; n++)
+        assert_int_equal(qr_json_parse(text, n, "cut", &value, NULL), QR_FORMAT);
+    for (size_t at = 0; at < sizeof text - 1; at++)
+        for (int byte = 0; byte < 256; byte++) {
+            memcpy(copy, text, sizeof text);
+            copy[at] = (char)byte;
+            if (qr_json_parse(copy, sizeof text - 1, "flip", &value, NULL) == QR_OK)
+                json_decref(value);
+        }
+}
+
+static void any_value_parses(void **state)
+{
+    json_t *value;
+
+    (void)state;
+    assert_int_equal(parse(" 9223372036854775807 ", &value, NULL), QR_OK);
+    assert_true(json_integer_value(value) == INT64_MAX);
+    json_decref(value);
+    assert_int_equal(parse("\"a\\u0000b\"", &value, NULL), QR_OK); /* NUL is fine in a value */
+    assert_int_equal(json_string_length(value), 3);
+    json_decref(value);
+    assert_int_equal(parse("null", &value, NULL), QR_OK);
+    json_decref(value);
+}
+
+static void getters(void **state)
+{
+    struct qr_err err;
+    json_t *obj;
+    int64_t i = -7;
+    double r = -7;
+    bool b = true;
+    const char *s = "kept";
+
+    (void)state;
+    assert_int_equal(
+        parse("{\"i\":5,\"r\":2.5,\"b\":false,\"s\":\"str\",\"n\":null,\"z\":\"a\\u0000b\",\"a\":[]}", &obj, NULL),
+        QR_OK);
+    /* absent or null: kept */
+    assert_int_equal(qr_json_int(obj, "absent", 0, 10, &i, &err), QR_OK);
+    assert_int_equal(qr_json_int(obj, "n", 0, 10, &i, &err), QR_OK);
+    assert_int_equal(i, -7);
+    assert_int_equal(qr_json_real(obj, "n", 0, 1, &r, &err), QR_OK);
+    assert_true(r == -7);
+    assert_int_equal(qr_json_bool(obj, "absent", &b, &err), QR_OK);
+    assert_true(b);
+    assert_int_equal(qr_json_string(obj, "n", &s, &err), QR_OK);
+    assert_string_equal(s, "kept");
+    /* present */
+    assert_int_equal(qr_json_int(obj, "i", 5, 5, &i, &err), QR_OK);
+    assert_int_equal(i, 5);
+    assert_int_equal(qr_json_real(obj, "i", 0, 10, &r, &err), QR_OK); /* an integer is a number */
+    assert_true(r == 5.0);
+    assert_int_equal(qr_json_real(obj, "r", 2.5, 2.5, &r, &err), QR_OK);
+    assert_true(r == 2.5);
+    assert_int_equal(qr_json_bool(obj, "b", &b, &err), QR_OK);
+    assert_false(b);
+    assert_int_equal(qr_json_string(obj, "s", &s, &err), QR_OK);
+    assert_string_equal(s, "str");
+    /* out of range: the message has the value and the limits */
+    assert_int_equal(qr_json_int(obj, "i", 6, 9, &i, &err), QR_INVALID);
+    assert_string_equal(err.message, "\"i\" is 5 but must be 6 to 9");
+    assert_int_equal(qr_json_int(obj, "i", -3, 4, &i, &err), QR_INVALID);
+    assert_int_equal(qr_json_real(obj, "r", 0, 1, &r, &err), QR_INVALID);
+    assert_string_equal(err.message, "\"r\" is 2.5 but must be 0 to 1");
+    /* another type */
+    assert_int_equal(qr_json_int(obj, "r", 0, 9, &i, &err), QR_INVALID);
+    assert_string_equal(err.message, "\"r\" must be an integer, not a real number");
+    assert_int_equal(qr_json_int(obj, "s", 0, 9, &i, &err), QR_INVALID);
+    assert_int_equal(qr_json_real(obj, "b", 0, 9, &r, &err), QR_INVALID);
+    assert_int_equal(qr_json_bool(obj, "i", &b, &err), QR_INVALID);
+    assert_int_equal(qr_json_string(obj, "a", &s, &err), QR_INVALID);
+    assert_string_equal(err.message, "\"a\" must be a string, not an array");
+    assert_int_equal(qr_json_string(obj, "z", &s, &err), QR_INVALID);
+    assert_int_equal(i, 5);
+    assert_string_equal(s, "str");
+    json_decref(obj);
+    /* not an object at all: everything is absent */
+    assert_int_equal(qr_json_int(NULL, "i", 0, 1, &i, &err), QR_OK);
+}
+
+static void files(void **state)
+{
+    const char *path = tmp_write(state, "a.json", "{\"a\": 1}", 8);
+    struct qr_err err;
+    json_t *value;
+
+    assert_int_equal(qr_json_file(path, 8, &value, &err), QR_OK);
+    json_decref(value);
+    assert_int_equal(qr_json_file(path, 7, &value, &err), QR_LIMIT);
+    assert_int_equal(qr_json_file(tmp_path(state, "none"), 100, &value, &err), QR_NOTFOUND);
+    path = tmp_write(state, "b.json", "{\"a\": ", 6);
+    assert_int_equal(qr_json_file(path, 100, &value, &err), QR_FORMAT);
+    assert_non_null(strstr(err.message, "b.json"));
+}
+
+static bool parse_object(void *ctx)
+{
+    struct qr_err err;
+    json_t *value;
+    enum qr_status status = parse("{\"a\":[1,2.5,{\"b\":\"some text \\u20ac\"}],\"c\":{\"d\":true}}", &value, &err);
+
+    (void)ctx;
+    if (status == QR_OK)
+        json_decref(value);
+    else
+        assert_true(value == NULL && err.message[0]);
+    return status == QR_OK;
+}
+
+static void survives_every_failed_allocation(void **state)
+{
+    (void)state;
+    if (!fault_works())
+        skip();
+    assert_true(fault_torture(parse_object, NULL, FAULT_ALLOC, 0) > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(depth_is_limited),
+        cmocka_unit_test(hostile_texts_are_refused),
+        cmocka_unit_test(every_cut_and_flip),
+        cmocka_unit_test(any_value_parses),
+        cmocka_unit_test(getters),
+        cmocka_unit_test_setup_teardown(files, tmp_setup, tmp_teardown),
+        cmocka_unit_test(survives_every_failed_allocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
