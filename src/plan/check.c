@@ -135,16 +135,22 @@ static const char *fault_of_attention(const struct qr_op *op, uint32_t in_cols, 
     return NULL;
 }
 
-static const char *fault_of_rope_store(const struct qr_op *op, uint32_t q_cols, uint32_t k_cols, uint32_t v_cols)
+static const char *fault_of_kv(const struct qr_op *op, uint32_t k_cols, uint32_t v_cols)
 {
-    uint64_t kv_cols = (uint64_t)op->n_kv_head * op->head_dim;
-    if (q_cols != (uint64_t)op->n_head * op->head_dim || k_cols != kv_cols || v_cols != kv_cols)
-        return "q, k or v is not as wide as its heads";
+    uint64_t cols = (uint64_t)op->n_kv_head * op->head_dim;
+    return k_cols == cols && v_cols == cols ? NULL : "k or v is not n_kv_head * head_dim wide";
+}
+
+static const char *fault_of_rope_store(const struct qr_op *op, uint32_t q_cols)
+{
+    if (q_cols != (uint64_t)op->n_head * op->head_dim)
+        return "q is not n_head * head_dim wide";
     if (!op->scale[0] && !op->scale[1])
         return NULL;
     if (!op->scale[0] || !op->scale[1] || op->scale[0]->n != op->head_dim || op->scale[1]->n != op->head_dim)
         return "the head norms of q and k are not both head_dim wide";
-    return op->width == op->head_dim && op->eps > 0 && isfinite(op->eps) ? NULL : "width or eps of the head norms";
+    return op->width == op->head_dim && op->eps > 0 && isfinite(op->eps) ? NULL
+                                                                         : "the head norms' width or eps is wrong";
 }
 
 static const char *fault_of_shape(const struct qr_plan *plan, const struct qr_op *op)
@@ -186,10 +192,12 @@ static const char *fault_of_shape(const struct qr_plan *plan, const struct qr_op
         return fault ? fault : in[0] == (uint64_t)op->n_head * op->head_dim ? NULL : "x is not as wide as its heads";
     case QR_OP_KV_STORE:
         fault = fault_of_heads(plan, op);
-        return fault ? fault : fault_of_rope_store(op, 0, in[0], in[1]);
+        return fault ? fault : fault_of_kv(op, in[0], in[1]);
     case QR_OP_ROPE_STORE:
         fault = fault_of_heads(plan, op);
-        return fault ? fault : fault_of_rope_store(op, in[0], in[1], in[2]);
+        if (!fault)
+            fault = fault_of_kv(op, in[1], in[2]);
+        return fault ? fault : fault_of_rope_store(op, in[0]);
     case QR_OP_ATTENTION:
         fault = fault_of_heads(plan, op);
         return fault ? fault : fault_of_attention(op, in[0], out[0]);
