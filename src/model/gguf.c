@@ -107,7 +107,8 @@ enum qr_status qr_gguf_open(const char *path, struct qr_gguf **out, struct qr_er
     }
     status = qr_map_open(path, &gguf->map, err);
     if (status == QR_OK) {
-        /* what the guarded code allocates belongs to the arena, so a jump out of it leaks nothing */
+        /* what the guarded code allocates belongs to the arena, so a jump out of it leaks nothing (but perhaps qsort's
+         * scratch memory) */
         status = qr_map_guard(&gguf->map, read_header, gguf, err);
         if (status != QR_OK)
             status = qr_err_prefix(err, status, "%s", path);

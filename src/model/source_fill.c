@@ -1,0 +1,97 @@
+/* source_fill.c - putting tensors into a source, and what is checked once all are there. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/checked.h"
+#include "model/source_parts.h"
+
+enum qr_status qr_source_reserve(struct qr_source *source, uint64_t room, struct qr_err *err)
+{
+    source->tensor = calloc(room + 1, sizeof *source->tensor);
+    source->map = calloc(room + 1, sizeof *source->map);
+    source->name = calloc(room + 1, sizeof *source->name);
+    if (!source->tensor || !source->map || !source->name)
+        return qr_fail(err, QR_NOMEM, "out of memory for %llu tensors", (unsigned long long)room);
+    source->room = room;
+    return QR_OK;
+}
+
+enum qr_status qr_source_add(struct qr_source *source, const struct qr_source_tensor *tensor, const struct qr_map *map,
+                             struct qr_err *err)
+{
+    const struct qr_dtype_info *info = qr_dtype_info(tensor->type);
+    struct qr_source_tensor *own;
+    int64_t layer;
+
+    if (!qr_tensor_name_known(tensor->name, &layer))
+        return qr_fail(err, QR_UNSUPPORTED, "the model has a tensor \"%s\", which quire does not know for %s models",
+                       tensor->name, qr_arch_name(source->config.arch));
+    if (layer >= source->config.n_layer)
+        return QR_OK;
+    if (source->n_tensor == source->room)
+        return qr_fail(err, QR_INTERNAL, "room for %llu tensors only", (unsigned long long)source->room);
+    if (tensor->n_col % info->block != 0)
+        return qr_fail(err, QR_UNSUPPORTED, "tensor \"%s\" has rows of %llu, no multiple of the %u in a block of %s",
+                       tensor->name, (unsigned long long)tensor->n_col, info->block, info->name);
+    own = &source->tensor[source->n_tensor];
+    *own = *tensor;
+    if (!qr_mul_u64(qr_row_bytes(own->type, own->n_col), own->n_row, &own->bytes))
+        return qr_fail(err, QR_FORMAT, "tensor \"%s\" takes more than 2^64 bytes", own->name);
+    source->map[source->n_tensor++] = map;
+    return QR_OK;
+}
+
+static bool has(const struct qr_source *source, const char *name)
+{
+    return qr_names_find(source->name, source->n_tensor, name, strlen(name)) != NULL;
+}
+
+/* Parts that the config says are not there: leaving them out would give another model's answers. */
+static enum qr_status check_agreement(const struct qr_source *source, struct qr_err *err)
+{
+    const struct qr_config *config = &source->config;
+    const struct {
+        const char *part;
+        bool expected;
+    } parts[] = {
+        {"attn_q.bias", config->qkv_bias},       {"attn_k.bias", config->qkv_bias},
+        {"attn_v.bias", config->qkv_bias},       {"attn_output.bias", config->o_bias},
+        {"ffn_gate.bias", config->mlp_bias},     {"ffn_up.bias", config->mlp_bias},
+        {"ffn_down.bias", config->mlp_bias},     {"attn_q_norm.weight", config->qk_norm},
+        {"attn_k_norm.weight", config->qk_norm},
+    };
+    char name[64];
+
+    for (int layer = 0; layer < config->n_layer; layer++) {
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+            snprintf(name, sizeof name, "blk.%d.%s", layer, parts[i].part);
+            if (!parts[i].expected && has(source, name))
+                return qr_fail(err, QR_FORMAT, "the model has a tensor \"%s\", but its config knows none such", name);
+        }
+    }
+    return QR_OK;
+}
+
+enum qr_status qr_source_finish(struct qr_source *source, struct qr_err *err)
+{
+    const struct qr_name *twice;
+
+    for (uint64_t i = 0; i < source->n_tensor; i++)
+        source->name[i] = (struct qr_name){source->tensor[i].name, strlen(source->tensor[i].name), i};
+    qr_names_sort(source->name, source->n_tensor);
+    twice = qr_names_duplicate(source->name, source->n_tensor);
+    if (twice)
+        return qr_fail(err, QR_FORMAT, "tensor \"%s\" stands in the model twice", twice->s);
+    return check_agreement(source, err);
+}
+
+void qr_source_set_name(struct qr_source *source, const char *path)
+{
+    size_t end = strlen(path), begin;
+
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    for (begin = end; begin > 0 && path[begin - 1] != '/';)
+        begin--;
+    snprintf(source->config.name, sizeof source->config.name, "%.*s", (int)(end - begin), path + begin);
+}

@@ -1,0 +1,88 @@
+/* tensor_names.c - the canonical names of tensors, and what Hugging Face files call them (modeling_llama.py,
+ * modeling_qwen2.py, modeling_qwen3.py of transformers; the right column is GGUF's). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "model/source_parts.h"
+
+struct pair {
+    const char *hf;
+    const char *own;
+    bool bias; /* may have one */
+};
+
+static const struct pair outside[] = {
+    {"model.embed_tokens", "token_embd", false},
+    {"model.norm", "output_norm", false},
+    {"lm_head", "output", false},
+    {NULL, "rope_freqs", false},
+};
+
+static const struct pair inside[] = {
+    {"input_layernorm", "attn_norm", false},    {"self_attn.q_proj", "attn_q", true},
+    {"self_attn.k_proj", "attn_k", true},       {"self_attn.v_proj", "attn_v", true},
+    {"self_attn.o_proj", "attn_output", true},  {"self_attn.q_norm", "attn_q_norm", false},
+    {"self_attn.k_norm", "attn_k_norm", false}, {"post_attention_layernorm", "ffn_norm", false},
+    {"mlp.gate_proj", "ffn_gate", true},        {"mlp.up_proj", "ffn_up", true},
+    {"mlp.down_proj", "ffn_down", true},
+};
+
+#define N(array) (sizeof(array) / sizeof(array)[0])
+
+/* Does s say stem + ".weight", or + ".bias" where that may be? Returns the part behind the stem, else NULL. */
+static const char *kind_of(const char *s, const char *stem, bool bias)
+{
+    size_t n = stem ? strlen(stem) : 0;
+
+    if (!stem || strncmp(s, stem, n) != 0)
+        return NULL;
+    if (strcmp(s + n, ".weight") == 0 || (bias && strcmp(s + n, ".bias") == 0))
+        return s + n;
+    return NULL;
+}
+
+/* "12.attn_q.weight" -> 12 and "attn_q.weight"; NULL when there is no such number. One spelling only: no sign, no
+ * zeros in front. */
+static const char *layer_of(const char *s, int64_t *layer)
+{
+    char *end;
+
+    if (s[0] < '0' || s[0] > '9' || (s[0] == '0' && s[1] != '.'))
+        return NULL;
+    *layer = strtol(s, &end, 10);
+    return *end == '.' && end - s < 10 ? end + 1 : NULL;
+}
+
+bool qr_tensor_name_known(const char *name, int64_t *layer)
+{
+    const char *rest;
+
+    *layer = -1;
+    for (size_t i = 0; i < N(outside); i++)
+        if (kind_of(name, outside[i].own, outside[i].bias))
+            return true;
+    if (strncmp(name, "blk.", 4) != 0 || !(rest = layer_of(name + 4, layer)))
+        return false;
+    for (size_t i = 0; i < N(inside); i++)
+        if (kind_of(rest, inside[i].own, inside[i].bias))
+            return true;
+    return false;
+}
+
+bool qr_tensor_name_from_hf(const char *hf, char *out, size_t room, bool *ignored)
+{
+    static const char in_layers[] = "model.layers.";
+    const char *kind, *rest;
+    int64_t layer;
+
+    *ignored = strstr(hf, "rotary_emb.inv_freq") != NULL;
+    for (size_t i = 0; i < N(outside); i++)
+        if ((kind = kind_of(hf, outside[i].hf, outside[i].bias)))
+            return (size_t)snprintf(out, room, "%s%s", outside[i].own, kind) < room;
+    if (strncmp(hf, in_layers, sizeof in_layers - 1) != 0 || !(rest = layer_of(hf + sizeof in_layers - 1, &layer)))
+        return false;
+    for (size_t i = 0; i < N(inside); i++)
+        if ((kind = kind_of(rest, inside[i].hf, inside[i].bias)))
+            return (size_t)snprintf(out, room, "blk.%lld.%s%s", (long long)layer, inside[i].own, kind) < room;
+    return false;
+}
