@@ -1,6 +1,7 @@
 /* synth.h - random models on disk, for tests, benchmarks and students. */
 #ifndef QR_MODEL_SYNTH_H
 #define QR_MODEL_SYNTH_H
+#include "base/dtype.h"
 #include "model/config.h"
 
 /* Writes a Hugging Face directory (config.json, generation_config.json, model.safetensors or shards with an index,
