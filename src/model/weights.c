@@ -87,7 +87,7 @@ static enum qr_status add_part(struct qr_weights_build *b, const struct part *pa
     struct qr_weights_item *item = &b->item[b->n_item++];
     QR_TRY(find(b, part->view->name, "weight", part->n_row, storage->n_col, &item->tensor, err));
     enum qr_dtype type = item->tensor->type;
-    if (!qr_pack_supported(type, storage->n_col))
+    if (!qr_pack_supported(type, storage->n_col) || qr_panel_bytes(type, storage->n_col) % ALIGN != 0)
         return qr_fail(err, QR_UNSUPPORTED, "tensor '%s': quire has no kernel for rows of %u elements of type %s",
                        item->tensor->name, storage->n_col, qr_dtype_info(type)->name);
     uint64_t n_panel = (part->n_row + QR_PANEL_ROWS - 1) / QR_PANEL_ROWS, bytes, end;
