@@ -2,9 +2,8 @@
  *
  * Threads: a model is immutable once opened and may be shared by any number of threads. An engine runs
  * one thread of its own; qr_engine_submit, qr_engine_cancel and qr_engine_next may be called from any
- * thread. Strings passed in are copied; pointers inside an event live until the next call of
- * qr_engine_next by the same caller (the caller owns the event struct and frees it with
- * qr_event_clear).
+ * thread. Strings passed in are copied. What an event points to belongs to the caller of qr_engine_next,
+ * who frees it with qr_event_clear before the struct is used again.
  *
  * Errors: every fallible function returns enum qr_status and fills a struct qr_err that the caller
  * owns (it may be NULL). Nothing here prints, aborts or exits. */
@@ -122,6 +121,7 @@ struct qr_sampling {
     bool ignore_eos;
     int logprobs;        /* -1: none; else the chosen token's and that many best ones, 0 .. 20 */
     int prompt_logprobs; /* the same for the prompt's tokens */
+    int prompt_logprobs_from; /* the first prompt token whose log-probability is wanted; 0: all */
     const struct qr_logit_bias *logit_bias;
     size_t n_logit_bias;
     const char *const *stop; /* strings that end the text; they are not sent */

@@ -1,0 +1,95 @@
+/* create.c - an engine made from a model and options, and the account of the memory that it takes. */
+#include <stdio.h>
+#include <string.h>
+#include "engine/core.h"
+#include "engine/setup.h"
+
+enum qr_status qr_engine_create(struct qr_model *model, const struct qr_engine_options *options,
+                                struct qr_engine **engine, struct qr_err *err)
+{
+    struct qr_setup setup;
+    struct qr_pool *pool = NULL;
+    struct qr_exec *exec = NULL;
+    *engine = NULL;
+    if (model->headers_only)
+        return qr_fail(err, QR_INVALID, "the model was opened for its headers only: open it with its weights");
+    QR_TRY(qr_setup_make(model, options, &setup, err));
+    enum qr_status status = qr_pool_create(setup.n_thread, &pool, err);
+    if (status == QR_OK)
+        status = qr_cpu_exec_create(setup.plan, &setup.limits, setup.isa, pool, &exec, err);
+    if (status == QR_OK) {
+        struct qr_engine_parts parts = {
+            .exec = exec,
+            .limits = setup.limits,
+            .pool = pool,
+            .plan = setup.plan,
+            .n_vocab = model->config.n_vocab,
+            .eos = model->eos,
+            .n_eos = model->n_eos,
+            .tok = model->tok,
+            .device = qr_isa_name(setup.isa),
+            .weight_bytes = setup.weight_bytes,
+            .kv_token_bytes = setup.block_bytes / QR_PAGE,
+        };
+        status = qr_engine_start(&parts, engine, err);
+    }
+    if (status != QR_OK) {
+        qr_exec_destroy(exec);
+        qr_pool_destroy(pool);
+        qr_setup_free(&setup);
+    }
+    return status;
+}
+
+static void add_weights(const struct qr_weights *weights, struct qr_ledger *ledger)
+{
+    uint64_t rest = weights->bytes;
+    for (int t = 0; t < QR_N_DTYPE; t++) {
+        char name[64];
+        if (weights->bytes_by_type[t] == 0)
+            continue;
+        snprintf(name, sizeof(name), "weights %s", qr_dtype_info((enum qr_dtype)t)->name);
+        qr_ledger_add(ledger, weights->bytes_by_type[t], name, NULL);
+        rest -= weights->bytes_by_type[t] < rest ? weights->bytes_by_type[t] : rest;
+    }
+    if (rest > 0)
+        qr_ledger_add(ledger, rest, "weights, padding", NULL);
+}
+
+enum qr_status qr_model_ledger(const struct qr_model *model, const struct qr_engine_options *options,
+                               struct qr_ledger *ledger, struct qr_err *err)
+{
+    struct qr_setup s;
+    memset(ledger, 0, sizeof(*ledger));
+    QR_TRY(qr_setup_make(model, options, &s, err));
+    const struct qr_exec_limits *l = &s.limits;
+    add_weights(model->weights, ledger);
+    qr_ledger_add(ledger, s.memory.kv, "KV cache", "%d blocks of %d tokens, %s: one sequence of %d tokens or several",
+                  l->n_block, QR_PAGE, qr_dtype_info(l->kv_type)->name, l->max_len);
+    qr_ledger_add(ledger, s.memory.activations, "activations", "%d tokens a step", l->max_token);
+    qr_ledger_add(ledger, s.memory.workspace, "workspace", "%d threads", s.n_thread);
+    qr_ledger_add(ledger, s.memory.tables, "cos and sin", "%d positions", l->max_len);
+    uint64_t sampling = qr_sampler_bytes(model->config.n_vocab) * (uint64_t)s.n_thread +
+                        sizeof(struct qr_row_work) * (uint64_t)l->max_row;
+    qr_ledger_add(ledger, s.memory.step, "step", "%d rows that want logits", l->max_row);
+    qr_ledger_add(ledger, sampling, "sampling", "%d threads", s.n_thread);
+    qr_ledger_add(ledger, qr_batch_bytes(l->max_token, l->max_seq, l->max_row, qr_blocks_for(l->max_len)), "scheduling",
+                  "%d sequences", l->max_seq);
+    qr_ledger_add(ledger, model->text_bytes, "tokenizer", NULL);
+    qr_setup_free(&s);
+    return QR_OK;
+}
+
+void qr_model_bench_facts(const struct qr_model *model, struct qr_engine *engine, struct qr_bench_facts *facts)
+{
+    int most = QR_F32;
+    for (int t = 0; model->weights && t < QR_N_DTYPE; t++)
+        if (model->weights->bytes_by_type[t] > model->weights->bytes_by_type[most])
+            most = t;
+    *facts = (struct qr_bench_facts){
+        .device = engine->parts.device,
+        .dtype = qr_dtype_info((enum qr_dtype)most)->name,
+        .weight_bytes_per_step = engine->parts.weight_bytes,
+        .kv_bytes_per_token = engine->parts.kv_token_bytes,
+    };
+}

@@ -1,0 +1,104 @@
+/* request.h - a request as the engine keeps it: a job with one sequence per choice.
+ *
+ * Everything that a request will need is allocated when it is made, on the thread that submits it: from then on it
+ * cannot run out of memory. After submission the engine thread alone touches it, but for `cancelled`. */
+#ifndef QR_ENGINE_REQUEST_H
+#define QR_ENGINE_REQUEST_H
+#include <stdatomic.h>
+#include "engine/events.h"
+#include "engine/tally.h"
+#include "text/stream.h"
+
+#define QR_MAX_CHOICES  128
+#define QR_MAX_STOP     64    /* stop strings of a request */
+#define QR_MAX_STOP_LEN 1024  /* bytes of one */
+#define QR_MAX_STOP_IDS 1024  /* stop ids */
+#define QR_MAX_BIAS     4096  /* logit_bias entries */
+#define QR_MAX_PENALTY  100.0 /* repetition_penalty */
+
+enum qr_sequence_state {
+    QR_SEQ_NEW,     /* known to no scheduler */
+    QR_SEQ_WAITING, /* in the scheduler's queue, holds no block */
+    QR_SEQ_RUNNING, /* holds blocks */
+    QR_SEQ_ENDED
+};
+
+struct qr_job;
+
+/* One choice. tokens [0, n_computed) have their K and V in the cache; the scheduler brings the rest to a step. */
+struct qr_sequence {
+    struct qr_job *job;
+    int choice;
+    enum qr_sequence_state state;
+    uint64_t order; /* of arrival, over all sequences of the engine */
+    int priority;
+
+    int32_t *token; /* [room] prompt, then output */
+    int n_token, n_prompt, room;
+    int n_computed;
+    int max_output;   /* tokens that it may generate: max_tokens and what the context leaves */
+    int next_logprob; /* the first prompt position whose log-probability is still to be sent; n_prompt: none */
+    int32_t *block;   /* [blocks for room] the block table */
+    int n_block;
+    struct qr_tally tally;
+    struct qr_stream *stream;   /* NULL without a tokenizer */
+    struct qr_event_node *done; /* reserved for its last event */
+    double started_s, first_s;  /* when it entered a step first; when its first token came; 0: not yet */
+
+    struct qr_sequence *prev, *next; /* the waiting queue */
+};
+
+struct qr_job {
+    uint64_t id;
+    struct qr_sampling params; /* arrays point to the job's own copies */
+    uint64_t seed;
+    bool penalised; /* one of the penalties is on */
+    int32_t *end_id;
+    int n_end; /* EOS (unless ignored) and stop ids */
+    atomic_bool cancelled;
+    bool counted; /* among those that wait for their first step */
+    double submitted_s;
+    int n_choice, n_ended;
+    struct qr_sequence *choice; /* [n_choice] */
+    struct qr_job *prev, *next; /* all live jobs */
+};
+
+/* What a request is checked against. */
+struct qr_request_limits {
+    int n_vocab;
+    int max_len; /* tokens of a sequence, prompt and output */
+    const int32_t *eos;
+    int n_eos;
+    const struct qr_tokenizer *tok; /* NULL: none */
+};
+
+/* QR_INVALID names the field, its value and the limits; QR_LIMIT: "maximum context length". */
+enum qr_status qr_request_check(const struct qr_request *request, const struct qr_request_limits *limits,
+                                struct qr_err *err);
+/* Checks, copies, allocates. The nodes for the last events come from events. */
+enum qr_status qr_job_create(const struct qr_request *request, const struct qr_request_limits *limits,
+                             struct qr_events *events, struct qr_job **job, struct qr_err *err);
+void qr_job_destroy(struct qr_job *job, struct qr_events *events);
+
+static inline int qr_sequence_n_output(const struct qr_sequence *seq)
+{
+    return seq->n_token - seq->n_prompt;
+}
+
+/* Positions whose logits are wanted are one range [first, last]; first > last: none. */
+static inline int qr_sequence_first_row(const struct qr_sequence *seq)
+{
+    if (seq->next_logprob < seq->n_prompt)
+        return seq->next_logprob > 0 ? seq->next_logprob - 1 : 0;
+    return seq->n_token - 1;
+}
+
+static inline int qr_sequence_last_row(const struct qr_sequence *seq)
+{
+    return qr_sequence_n_output(seq) < seq->max_output ? seq->n_token - 1 : seq->n_prompt - 2;
+}
+
+bool qr_job_ends_with(const struct qr_job *job, int32_t id); /* is id an EOS or a stop id? */
+/* A token was generated: appended and counted. */
+void qr_sequence_append(struct qr_sequence *seq, int32_t id);
+#endif

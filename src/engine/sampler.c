@@ -1,0 +1,182 @@
+/* sampler.c - see sampler.h for the order of the filters. */
+#include "engine/sampler.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/rand.h"
+#include "engine/logits.h"
+#include "engine/select.h"
+
+#define GREEDY_BELOW 1e-5f
+
+struct qr_sampler {
+    int n_vocab;
+    float *logits;             /* [n_vocab] after bias and penalties, then weights */
+    float *block_max;          /* [n_vocab / QR_LOGIT_BLOCK + 1] */
+    struct qr_candidate *list; /* [n_vocab] */
+    struct qr_select_scratch select;
+};
+
+uint64_t qr_sampler_bytes(int n_vocab)
+{
+    uint64_t n = (uint64_t)n_vocab;
+    return sizeof(struct qr_sampler) + n * (sizeof(float) + sizeof(struct qr_candidate)) +
+           (n / QR_LOGIT_BLOCK + 1) * sizeof(float);
+}
+
+enum qr_status qr_sampler_create(int n_vocab, struct qr_sampler **sampler, struct qr_err *err)
+{
+    struct qr_sampler *s = calloc(1, sizeof(*s));
+    *sampler = NULL;
+    if (s) {
+        s->n_vocab = n_vocab;
+        s->logits = malloc((size_t)n_vocab * sizeof(*s->logits));
+        s->block_max = malloc(((size_t)n_vocab / QR_LOGIT_BLOCK + 1) * sizeof(*s->block_max));
+        s->list = malloc((size_t)n_vocab * sizeof(*s->list));
+    }
+    if (!s || !s->logits || !s->block_max || !s->list) {
+        qr_sampler_destroy(s);
+        return qr_fail(err, QR_NOMEM, "out of memory for sampling from %d tokens", n_vocab);
+    }
+    *sampler = s;
+    return QR_OK;
+}
+
+void qr_sampler_destroy(struct qr_sampler *sampler)
+{
+    if (!sampler)
+        return;
+    free(sampler->logits);
+    free(sampler->block_max);
+    free(sampler->list);
+    free(sampler);
+}
+
+static bool masks_ends(const struct qr_pick *pick)
+{
+    return pick->n_end > 0 && pick->n_output < pick->params->min_tokens;
+}
+
+/* Steps 1 to 4 on a copy; the row itself where none of them is on. */
+static const float *adjusted(struct qr_sampler *s, const float *logits, const struct qr_pick *pick)
+{
+    const struct qr_sampling *p = pick->params;
+    if (p->n_logit_bias == 0 && !pick->tally && !masks_ends(pick))
+        return logits;
+    float *l = s->logits;
+    memcpy(l, logits, (size_t)s->n_vocab * sizeof(*l));
+    for (size_t i = 0; i < p->n_logit_bias; i++)
+        l[p->logit_bias[i].id] += p->logit_bias[i].bias;
+    for (int i = 0; pick->tally && i < pick->tally->n; i++) {
+        const struct qr_tally_entry *e = &pick->tally->entry[i];
+        float v = l[e->id];
+        v = v > 0 ? v / p->repetition_penalty : v * p->repetition_penalty;
+        if (e->n_output > 0)
+            v -= p->frequency_penalty * (float)e->n_output + p->presence_penalty;
+        l[e->id] = v;
+    }
+    for (int i = 0; masks_ends(pick) && i < pick->n_end; i++)
+        l[pick->end_ids[i]] = -INFINITY;
+    return l;
+}
+
+/* Walks up the ids until the running sum passes u of the whole. */
+static int32_t draw(const struct qr_candidate *list, int n, float u)
+{
+    double total = 0, sum = 0;
+    int last = 0;
+    for (int i = 0; i < n; i++)
+        total += (double)list[i].weight;
+    for (int i = 0; i < n; i++) {
+        sum += (double)list[i].weight;
+        if (list[i].weight > 0)
+            last = i;
+        if (sum > (double)u * total)
+            break;
+    }
+    return list[last].id;
+}
+
+/* Step 6: candidates with weights e^((l - max) / temperature). */
+static int gather_top_k(struct qr_sampler *s, const float *l, float max, float scale, int k)
+{
+    int n_equal, n = 0;
+    float threshold = qr_select_threshold(l, s->n_vocab, k, &n_equal, &s->select);
+    for (int i = 0; i < s->n_vocab; i++)
+        if (l[i] > threshold || (l[i] == threshold && n_equal-- > 0))
+            s->list[n++] = (struct qr_candidate){i, qr_exp_neg((l[i] - max) * scale)};
+    return n;
+}
+
+/* The same without top_k; *total is the sum over all tokens. Leaves out those too light to matter: what is under
+ * (1 - top_p) / n_vocab of the sum adds up to less than 1 - top_p, and min_p is a plain limit. */
+static int gather_all(struct qr_sampler *s, const float *l, float max, float scale, const struct qr_sampling *p,
+                      double *total)
+{
+    int n = 0;
+    *total = qr_logit_weights(l, s->n_vocab, max, scale, s->logits);
+    float least = p->top_p < 1 ? (float)((1.0 - (double)p->top_p) * *total / s->n_vocab * 0.999) : 0;
+    for (int i = 0; i < s->n_vocab; i++)
+        if (s->logits[i] > least)
+            s->list[n++] = (struct qr_candidate){i, s->logits[i]};
+    return n;
+}
+
+/* Steps 5 to 9 for a temperature above 0. */
+static int32_t sample(struct qr_sampler *s, const float *l, float max, const struct qr_pick *pick)
+{
+    const struct qr_sampling *p = pick->params;
+    float u = qr_rand_uniform(pick->seed, pick->choice, pick->position), scale = 1 / p->temperature;
+    double total = 0;
+    int n;
+    if (p->top_k > 0 && p->top_k < s->n_vocab) {
+        n = gather_top_k(s, l, max, scale, p->top_k);
+        for (int i = 0; i < n; i++)
+            total += (double)s->list[i].weight;
+    } else {
+        n = gather_all(s, l, max, scale, p, &total);
+    }
+    if (p->top_p < 1)
+        n = qr_select_mass(s->list, n, (double)p->top_p * total, &s->select);
+    if (p->min_p > 0) {
+        int m = 0;
+        for (int i = 0; i < n; i++) /* the best one's weight is e^0 */
+            if (s->list[i].weight >= p->min_p)
+                s->list[m++] = s->list[i];
+        n = m;
+    }
+    return draw(s->list, n, u);
+}
+
+enum qr_status qr_sampler_pick(struct qr_sampler *sampler, const float *logits, const struct qr_pick *pick, int32_t *id,
+                               struct qr_err *err)
+{
+    const float *l = adjusted(sampler, logits, pick);
+    struct qr_logit_scan scan = qr_logit_scan(l, sampler->n_vocab, sampler->block_max);
+    if (scan.bad)
+        return qr_fail(err, QR_INTERNAL, "the model's output for position %u is not finite, the weights may be damaged",
+                       pick->position);
+    if (scan.max == -INFINITY)
+        return qr_fail(err, QR_INVALID,
+                       "no token is possible at position %u: relax logit_bias, min_tokens or the "
+                       "stop ids",
+                       pick->position);
+    *id = pick->params->temperature < GREEDY_BELOW ? scan.argmax : sample(sampler, l, scan.max, pick);
+    return QR_OK;
+}
+
+enum qr_status qr_sampler_logprob(struct qr_sampler *sampler, const float *logits, int32_t id, int n_top,
+                                  struct qr_token_logprob *out, struct qr_err *err)
+{
+    struct qr_logit_scan scan = qr_logit_scan(logits, sampler->n_vocab, sampler->block_max);
+    if (scan.bad || scan.max == -INFINITY)
+        return qr_fail(err, QR_INTERNAL, "the model's output is not finite, the weights may be damaged");
+    double shift = (double)scan.max + log(qr_logit_expsum(logits, sampler->n_vocab, scan.max));
+    out->id = id;
+    out->logprob = (float)((double)logits[id] - shift);
+    out->rank = qr_logit_rank(logits, sampler->n_vocab, id);
+    out->n_top = qr_logit_top(logits, sampler->n_vocab, sampler->block_max, n_top, out->top);
+    for (int i = 0; i < out->n_top; i++)
+        out->top[i].logprob = (float)((double)out->top[i].logprob - shift);
+    return QR_OK;
+}

@@ -1,0 +1,154 @@
+/* setup.c - see setup.h. */
+#include "engine/setup.h"
+#include <string.h>
+#include "engine/batch.h"
+#include "engine/blocks.h"
+#include "engine/memory.h"
+#include "plan/check.h"
+#include "plan/fuse.h"
+
+#define DEFAULT_SEQS   16
+#define DEFAULT_TOKENS 512
+#define MIN_ROWS       64 /* rows that want logits in a step; more when more sequences run */
+#define MAX_SEQS       4096
+#define MAX_TOKENS     65536
+#define MAX_BLOCKS     (INT32_MAX / QR_PAGE) /* slots are 32-bit */
+#define MIB            (1024.0 * 1024.0)
+
+static enum qr_status check_device(const char *device, struct qr_err *err)
+{
+    if (!device || strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0)
+        return QR_OK;
+    if (strcmp(device, "cuda") == 0)
+        return qr_fail(err, QR_UNSUPPORTED, "this build has no CUDA executor: use device cpu or auto");
+    return qr_fail(err, QR_INVALID, "device is \"%.40s\": it must be cpu, cuda or auto", device);
+}
+
+/* auto: half precision. README of the expected values: log-probabilities move by less than 0.001 against F32. */
+static enum qr_status choose_kv_type(const char *name, enum qr_dtype *type, struct qr_err *err)
+{
+    *type = QR_F16;
+    if (!name || strcmp(name, "auto") == 0)
+        return QR_OK;
+    if (qr_dtype_from_name(name, type) && (*type == QR_F32 || *type == QR_F16 || *type == QR_BF16))
+        return QR_OK;
+    return qr_fail(err, QR_INVALID, "kv_cache_dtype is \"%.40s\": it must be auto, f32, f16 or bf16", name);
+}
+
+/* 0 stands for the default. */
+static enum qr_status choose(const char *name, int value, int max, int fallback, int *out, struct qr_err *err)
+{
+    if (value < 0 || value > max)
+        return qr_fail(err, QR_INVALID, "%s is %d: it must lie within 1 and %d, or be 0 for the default", name, value,
+                       max);
+    *out = value > 0 ? value : fallback;
+    return QR_OK;
+}
+
+static enum qr_status choose_step(const struct qr_engine_options *o, struct qr_exec_limits *l, struct qr_err *err)
+{
+    QR_TRY(choose("max_num_batched_tokens", o->max_num_batched_tokens, MAX_TOKENS, DEFAULT_TOKENS, &l->max_token, err));
+    int seqs = l->max_token < DEFAULT_SEQS ? l->max_token : DEFAULT_SEQS;
+    QR_TRY(choose("max_num_seqs", o->max_num_seqs, MAX_SEQS, seqs, &l->max_seq, err));
+    if (l->max_seq > l->max_token)
+        return qr_fail(
+            err, QR_INVALID,
+            "max_num_seqs is %d but a step holds %d tokens (max_num_batched_tokens): each sequence needs one",
+            l->max_seq, l->max_token);
+    l->max_row = l->max_seq > MIN_ROWS ? l->max_seq : MIN_ROWS;
+    l->max_row = l->max_row < l->max_token ? l->max_row : l->max_token;
+    return QR_OK;
+}
+
+/* The longest sequence and the number of blocks. Left to itself quire gives the KV cache at most half of the memory that
+ * is available once the weights are loaded. */
+static enum qr_status choose_cache(const struct qr_model *model, const struct qr_engine_options *o,
+                                   struct qr_setup *setup, struct qr_err *err)
+{
+    struct qr_exec_limits *l = &setup->limits;
+    int trained = model->config.max_len;
+    uint64_t available = qr_memory_available(), weights = model->headers_only ? model->weights->bytes : 0;
+    available = available > weights ? available - weights : 0;
+    if (o->kv_cache_bytes < 0)
+        return qr_fail(err, QR_INVALID, "kv_cache_bytes is %lld: it must not be negative",
+                       (long long)o->kv_cache_bytes);
+    QR_TRY(choose("max_model_len", o->max_model_len, trained, 0, &l->max_len, err));
+    uint64_t room = o->kv_cache_bytes > 0 ? (uint64_t)o->kv_cache_bytes : available > 0 ? available / 2 : UINT64_MAX;
+    uint64_t blocks = room / setup->block_bytes;
+    blocks = blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS;
+    if (l->max_len == 0) {
+        if (blocks == 0)
+            return qr_fail(err, QR_LIMIT, "a KV block of %d tokens takes %.2f MiB but there is room for %.2f MiB only",
+                           QR_PAGE, (double)setup->block_bytes / MIB, (double)room / MIB);
+        l->max_len = blocks < (uint64_t)qr_blocks_for(trained) ? (int)blocks * QR_PAGE : trained;
+    }
+    uint64_t needed = (uint64_t)qr_blocks_for(l->max_len), bytes = needed * setup->block_bytes;
+    if (o->kv_cache_bytes > 0 ? needed > blocks : available > 0 && bytes > available)
+        return qr_fail(err, QR_LIMIT,
+                       "a sequence of %d tokens takes %.0f MiB of KV cache but there are %.0f MiB: lower max_model_len",
+                       l->max_len, (double)bytes / MIB, (double)(o->kv_cache_bytes > 0 ? room : available) / MIB);
+    l->n_block = (int)(o->kv_cache_bytes > 0 ? blocks : needed);
+    return QR_OK;
+}
+
+/* The share of each matrix's storage that its view covers. */
+static uint64_t bytes_read(const struct qr_plan *plan)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < plan->n_op; i++) {
+        const struct qr_weight *w = plan->op[i].code == QR_OP_LINEAR ? plan->op[i].weight : NULL;
+        for (int s = 0; w && s < w->storage->n_segment; s++) {
+            const struct qr_segment *seg = &w->storage->segment[s];
+            uint64_t lo = seg->row > w->row ? seg->row : w->row;
+            uint64_t seg_end = (uint64_t)seg->row + seg->n_row, w_end = (uint64_t)w->row + w->n_row;
+            uint64_t hi = seg_end < w_end ? seg_end : w_end;
+            if (hi > lo)
+                total += (uint64_t)((double)seg->bytes * (double)(hi - lo) / (double)seg->n_row);
+        }
+    }
+    return total;
+}
+
+static enum qr_status make(const struct qr_model *model, const struct qr_engine_options *o, struct qr_setup *setup,
+                           struct qr_err *err)
+{
+    uint32_t mask = (uint32_t)o->fuse_mask;
+    if (!model->plan)
+        return qr_fail(err, QR_INVALID, "the model was opened for its tokenizer only: open it with its weights");
+    QR_TRY(check_device(o->device, err));
+    QR_TRY(choose_kv_type(o->kv_cache_dtype, &setup->limits.kv_type, err));
+    QR_TRY(choose_step(o, &setup->limits, err));
+    if (o->n_thread < 0 || o->n_thread > 256)
+        return qr_fail(err, QR_INVALID, "n_thread is %d: it must lie within 1 and 256, or be 0 for all CPUs",
+                       o->n_thread);
+    setup->n_thread = o->n_thread > 0 ? o->n_thread : qr_cpu_count();
+    setup->isa = qr_isa_best();
+    if (o->fuse_mask > QR_FUSE_ALL)
+        return qr_fail(err, QR_INVALID, "fuse_mask is %lld: it must lie within 0 and %d, or be -1 for the default",
+                       (long long)o->fuse_mask, QR_FUSE_ALL);
+    if (o->fuse_mask < 0)
+        QR_TRY(qr_fuse_parse("default", &mask, err));
+    QR_TRY(qr_fuse(model->plan, mask, &setup->plan, err));
+    QR_TRY(qr_plan_check(setup->plan, err));
+    setup->block_bytes = qr_cpu_block_bytes(setup->plan, setup->limits.kv_type);
+    setup->weight_bytes = bytes_read(setup->plan);
+    QR_TRY(choose_cache(model, o, setup, err));
+    return qr_cpu_memory(setup->plan, &setup->limits, setup->n_thread, &setup->memory, err);
+}
+
+enum qr_status qr_setup_make(const struct qr_model *model, const struct qr_engine_options *options,
+                             struct qr_setup *setup, struct qr_err *err)
+{
+    static const struct qr_engine_options defaults = {.fuse_mask = -1};
+    *setup = (struct qr_setup){0};
+    enum qr_status status = make(model, options ? options : &defaults, setup, err);
+    if (status != QR_OK)
+        qr_setup_free(setup);
+    return status;
+}
+
+void qr_setup_free(struct qr_setup *setup)
+{
+    qr_plan_free(setup->plan);
+    *setup = (struct qr_setup){0};
+}

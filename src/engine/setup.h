@@ -1,0 +1,22 @@
+/* setup.h - from what a person asks for to what an engine will be: every option checked, every size known, nothing
+ * big allocated. The ledger and qr_engine_create both start here, so that they agree. */
+#ifndef QR_ENGINE_SETUP_H
+#define QR_ENGINE_SETUP_H
+#include "cpu/cpu.h"
+#include "engine/model.h"
+
+struct qr_setup {
+    struct qr_plan *plan; /* fused */
+    struct qr_exec_limits limits;
+    enum qr_isa isa;
+    int n_thread;
+    uint64_t block_bytes;  /* of a KV block over all layers */
+    uint64_t weight_bytes; /* that a decode step reads */
+    struct qr_cpu_memory memory;
+};
+
+/* options NULL: all defaults. */
+enum qr_status qr_setup_make(const struct qr_model *model, const struct qr_engine_options *options,
+                             struct qr_setup *setup, struct qr_err *err);
+void qr_setup_free(struct qr_setup *setup); /* a zeroed struct is fine */
+#endif

@@ -1,0 +1,22 @@
+/* stats.h - what an engine has done and what a token costs; for benchmarks and metrics. Any thread may ask. */
+#ifndef QR_ENGINE_STATS_H
+#define QR_ENGINE_STATS_H
+#include "quire.h"
+
+struct qr_engine_stats {
+    uint64_t weight_bytes;   /* of weights that a decode step reads, the head included */
+    uint64_t kv_token_bytes; /* of K and V that a token of context takes, over all layers */
+    int n_block, n_free_block;
+    int n_running, n_waiting, peak_running; /* sequences */
+    uint64_t n_step, n_preempted;
+    uint64_t n_token;  /* that went through the model */
+    uint64_t n_output; /* that were generated */
+    double step_s;     /* wall seconds in the executor */
+    double sample_s;   /* in sampling and log-probabilities */
+};
+void qr_engine_stats(struct qr_engine *engine, struct qr_engine_stats *stats);
+
+/* When the engine thread last went round its loop, in qr_now_ns; at least every half second while it lives, but for
+ * the length of a step. */
+int64_t qr_engine_heartbeat_ns(const struct qr_engine *engine);
+#endif
