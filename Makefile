@@ -4,8 +4,16 @@
 # between the parts (docs/DESIGN.md) hold at link time too. SAN=address|thread picks a sanitizer, each with a
 # folder of its own under build/.
 
-CC      ?= gcc
-AR      ?= ar
+# As many jobs as CPUs, unless make was told a number.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+ifneq ($(filter clean,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
+
+CC      := gcc
+AR      := ar
 SAN     ?=
 ROOT    := build
 B       := $(ROOT)$(if $(SAN),/$(SAN))
@@ -64,14 +72,25 @@ $(call lib,$(1)): $(call objs,$(1)) $(if $(filter cpu,$(1)),$(ISA_OBJ))
 endef
 $(foreach p,$(PARTS),$(eval $(call part_rule,$(p))))
 
+# Files that change only with what they hold: objects are rebuilt when the flags change, version.o with the commit.
+define stamp_rule
+$(B)/$(1): FORCE
+	@mkdir -p $$(@D)
+	@echo '$(2)' | cmp -s - $$@ || echo '$(2)' > $$@
+endef
+FORCE:
+$(eval $(call stamp_rule,commit.txt,$(COMMIT)))
+$(eval $(call stamp_rule,flags.txt,$(CC) $(CFLAGS) $(foreach i,$(ISAS),$(ISA_$(i)))))
+
 $(B)/obj/base/version.o: CFLAGS += -DQR_COMMIT='"$(COMMIT)"'
-$(B)/obj/%.o: src/%.c
+$(B)/obj/base/version.o: $(B)/commit.txt
+$(B)/obj/%.o: src/%.c $(B)/flags.txt
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
 	@$(CC) $(CFLAGS) -c $< -o $@
 
 define isa_rule
-$(B)/obj/cpu/isa/%.$(1).o: src/cpu/isa/%.c
+$(B)/obj/cpu/isa/%.$(1).o: src/cpu/isa/%.c $(B)/flags.txt
 	@mkdir -p $$(@D)
 	@echo "  CC $(1)  $$<"
 	@$(CC) $(CFLAGS) $(ISA_$(1)) -c $$< -o $$@
@@ -96,7 +115,7 @@ $(B)/examples/%: examples/%.c $(B)/libquire.a
 # exists, the helpers tests/PART/*.c and tests/common/*.c that do not start with test_.
 TESTS := $(patsubst tests/%.c,$(B)/test/%,$(wildcard tests/*/test_*.c))
 helpers = $(patsubst tests/%.c,$(B)/testobj/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)) $(wildcard tests/common/*.c))
-$(B)/testobj/%.o: tests/%.c
+$(B)/testobj/%.o: tests/%.c $(B)/flags.txt
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS) -Itests -c $< -o $@
 define test_rule

@@ -1,6 +1,137 @@
 # targets.mk - what a person types, apart from building.
-.PHONY: help clean
+.PHONY: help run deps test test-quick test-long bench cuda-check format lint install uninstall clean model venv
+
 help:
-	@echo "make            build build/quire"
+	@echo 'make              build build/quire, build/libquire.a and the examples'
+	@echo 'make run          install what is missing, build, fetch the default model, ask it a question (PROMPT="...")'
+	@echo 'make deps         install the Debian packages for run, test and lint that are missing'
+	@echo 'make test         everything: C tests plain and under sanitizers, Python tests, valgrind, rules of the code'
+	@echo 'make test-quick   the C tests, plain build only; of one part with PART=base'
+	@echo 'make test-long    tests with longer searches (QUIRE_LONG=1), Python tests against the sanitized binary too'
+	@echo 'make bench        speed of the default model and of each kernel'
+	@echo 'make cuda-check   compile the CUDA sources, where nvcc is installed'
+	@echo 'make format       clang-format all sources'
+	@echo 'make lint         clang-format (check only), clang-tidy, cppcheck'
+	@echo 'make install      into PREFIX ($(PREFIX)), below DESTDIR; make uninstall takes it away'
+	@echo 'make clean        remove $(ROOT)/'
+	@echo 'SAN=address or SAN=thread builds with sanitizers into $(ROOT)/address, $(ROOT)/thread'
+
+# ---------------------------------------------------------------- first contact
+PROMPT ?= What is the capital of France?
+export PROMPT
+
+run:
+	@tools/deps.sh run
+	@$(MAKE) --no-print-directory $(B)/quire
+	@tools/fetch_default_model.sh
+	@echo "> $$PROMPT"
+	@$(B)/quire complete --chat -p "$$PROMPT" --temperature 0
+
+deps:
+	@tools/deps.sh run test lint
+
+model:
+	@tools/fetch_default_model.sh
+
+# ---------------------------------------------------------------- tests
+VENV := $(ROOT)/venv
+$(VENV)/.done: tests/conformance/requirements.txt
+	@echo "  VENV    $(VENV)"
+	@rm -rf $(VENV)
+	@python3 -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+venv: $(VENV)/.done
+
+# Under ThreadSanitizer: what has threads.
+THREADED := $(wildcard tests/engine/test_*.c tests/base/test_pool.c tests/base/test_mapfile.c)
+TSAN_TESTS := $(patsubst tests/%.c,$(ROOT)/thread/test/%,$(THREADED))
+ASAN_TESTS := $(patsubst $(B)/%,$(ROOT)/address/%,$(TESTS))
+PLAIN_TESTS := $(patsubst $(B)/%,$(ROOT)/%,$(TESTS))
+
+# Python tests and checks run the plain binary, so that their time is not the sanitizers'.
+export QUIRE = $(abspath $(ROOT)/quire)
+RULES := --check includes "tools/check_includes.py" --check symbols "tools/check_symbols.py $(ROOT)/libquire.a"
+CHECKS := $(RULES) --check valgrind "tools/check_valgrind.sh $(ROOT)/quire"
+PYTEST := --pytest $(VENV)/bin/python tests/conformance
+
+test-programs:
+	@$(MAKE) --no-print-directory SAN= all tests
+	@$(MAKE) --no-print-directory SAN=address tests
+	@$(MAKE) --no-print-directory SAN=thread $(TSAN_TESTS)
+	@$(MAKE) --no-print-directory venv
+	@tools/fetch_default_model.sh || echo "no default model: the tests that need it will be skipped"
+
+test:
+	@tools/deps.sh run test
+	@$(MAKE) --no-print-directory test-programs
+	@tools/run_tests.py $(PYTEST) $(CHECKS) $(ASAN_TESTS) $(PLAIN_TESTS) $(TSAN_TESTS)
+
+PART ?= *
+test-quick:
+	@$(MAKE) --no-print-directory SAN= $(patsubst tests/%.c,$(ROOT)/test/%,$(wildcard tests/$(PART)/test_*.c))
+	@tools/run_tests.py --check includes "tools/check_includes.py" \
+	    $(patsubst tests/%.c,$(ROOT)/test/%,$(wildcard tests/$(PART)/test_*.c))
+
+# QUIRE_LONG=1 tells tests to search longer: more random inputs, more fault points.
+test-long:
+	@tools/deps.sh run test
+	@$(MAKE) --no-print-directory test-programs
+	@$(MAKE) --no-print-directory SAN=address $(ROOT)/address/quire
+	@QUIRE_LONG=1 tools/run_tests.py --timeout 3600 --pytest-timeout 7200 $(PYTEST) $(CHECKS) \
+	    $(ASAN_TESTS) $(PLAIN_TESTS) $(TSAN_TESTS)
+	@QUIRE_LONG=1 QUIRE=$(abspath $(ROOT)/address/quire) tools/run_tests.py --pytest-timeout 7200 $(PYTEST)
+
+# ---------------------------------------------------------------- speed
+bench: $(B)/quire model
+	$(B)/quire bench latency
+	$(B)/quire bench kernels
+
+# ---------------------------------------------------------------- CUDA
+# Compiled for the oldest and the newest architecture in use; without nvcc there is nothing to check.
+NVCC ?= nvcc
+CUDA_SRC := $(wildcard src/cuda/*.cu tests/cuda/*.cu)
+CUDA_OBJ := $(foreach a,sm_80 sm_90a,$(patsubst %.cu,$(ROOT)/cuda/$(a)/%.o,$(CUDA_SRC)))
+cuda-check:
+	@if command -v $(NVCC) >/dev/null; then $(MAKE) --no-print-directory $(CUDA_OBJ); \
+	else echo "cuda-check: no $(NVCC) here, nothing compiled"; fi
+define cuda_rule
+$(ROOT)/cuda/$(1)/%.o: %.cu
+	@mkdir -p $$(@D)
+	@echo "  NVCC $(1) $$<"
+	@$(NVCC) -arch=$(1) -O2 -std=c++17 -Xcompiler -Wall,-Wextra -Iinclude -Isrc -c $$< -o $$@
+endef
+$(foreach a,sm_80 sm_90a,$(eval $(call cuda_rule,$(a))))
+
+# ---------------------------------------------------------------- style
+SOURCES := $(sort $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] examples/*.[ch]))
+UNITS := $(filter src/%.c examples/%.c,$(SOURCES))
+LINT_FLAGS := -std=c11 -D_GNU_SOURCE -DQR_ISA=c -Iinclude -Isrc
+
+format:
+	@tools/deps.sh lint
+	@clang-format -i $(SOURCES)
+
+lint:
+	@tools/deps.sh run lint
+	@clang-format --dry-run -Werror $(SOURCES)
+	@printf '%s\n' $(UNITS) | xargs -P $$(nproc) -n 1 sh -c 'clang-tidy --quiet "$$0" -- $(LINT_FLAGS) 2>/dev/null'
+	@cppcheck --quiet --std=c11 -j $$(nproc) --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
+	    --suppress=missingIncludeSystem --suppress=unknownMacro -D_GNU_SOURCE -DQR_ISA=c -Iinclude -Isrc $(UNITS)
+	@tools/check_includes.py
+
+# ---------------------------------------------------------------- installing
+install: $(B)/quire $(B)/libquire.a
+	install -D -m 755 $(B)/quire $(DESTDIR)$(PREFIX)/bin/quire
+	install -D -m 644 include/quire.h $(DESTDIR)$(PREFIX)/include/quire.h
+	install -D -m 644 $(B)/libquire.a $(DESTDIR)$(PREFIX)/lib/libquire.a
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|' mk/quire.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/quire.pc
+	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/quire/LICENSE
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/quire $(DESTDIR)$(PREFIX)/include/quire.h $(DESTDIR)$(PREFIX)/lib/libquire.a
+	rm -f $(DESTDIR)$(PREFIX)/lib/pkgconfig/quire.pc $(DESTDIR)$(PREFIX)/share/doc/quire/LICENSE
+
 clean:
 	rm -rf $(ROOT)
