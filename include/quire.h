@@ -90,7 +90,7 @@ struct qr_engine_options {
     int max_model_len;          /* tokens a sequence may reach; 0: the model's, or what memory allows */
     int max_num_seqs;           /* sequences in one step; 0: 16 */
     int max_num_batched_tokens; /* tokens in one step; 0: 512 */
-    int64_t kv_cache_bytes;     /* 0: enough for one sequence of max_model_len */
+    int64_t kv_cache_tokens;    /* that the KV cache holds, over all sequences; 0: one sequence of max_model_len */
     int64_t fuse_mask;          /* bits of plan/fuse.h; -1: the default set */
 };
 

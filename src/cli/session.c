@@ -39,11 +39,13 @@ static void init_engine_options(struct cli_session *s)
     struct cli_option table[] = {
         {"--device", NULL, CLI_TEXT, "NAME", "cpu, cuda or auto (default)", &s->device, 0, 0},
         {"--max-model-len", NULL, CLI_INT, "N|auto", "tokens that a sequence may reach (default: what fits)",
-         &s->max_model_len_n, 0, 1 << 24},
+         &s->max_model_len, 0, 1 << 24},
         {"--kv-cache-dtype", NULL, CLI_TEXT, "TYPE", "auto (default), f32, f16 or bf16", &s->kv_cache_dtype, 0, 0},
         {"--max-num-seqs", NULL, CLI_INT, "N", "sequences in one step (default: 16)", &s->max_num_seqs, 0, 4096},
         {"--max-num-batched-tokens", NULL, CLI_INT, "N", "tokens in one step (default: 512)",
          &s->max_num_batched_tokens, 0, 65536},
+        {"--kv-cache-tokens", NULL, CLI_INT, "N",
+         "tokens that the KV cache holds, over all sequences (default: one sequence)", &s->kv_cache_tokens, 0, 1 << 30},
         {"--fuse", NULL, CLI_TEXT, "MASK",
          "fusion passes: default, all, none, a number, or names with commas; see quire plan", &s->fuse, 0, 0},
         {0},
@@ -120,9 +122,10 @@ int cli_engine_options(const struct cli_command *command, const struct cli_sessi
         .device = s->device,
         .kv_cache_dtype = s->kv_cache_dtype,
         .n_thread = (int)s->n_thread,
-        .max_model_len = (int)s->max_model_len_n,
+        .max_model_len = (int)s->max_model_len,
         .max_num_seqs = (int)s->max_num_seqs,
         .max_num_batched_tokens = (int)s->max_num_batched_tokens,
+        .kv_cache_tokens = s->kv_cache_tokens,
         .fuse_mask = -1,
     };
     if (s->fuse) {

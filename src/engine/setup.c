@@ -69,12 +69,13 @@ static enum qr_status choose_cache(const struct qr_model *model, const struct qr
     int trained = model->config.max_len;
     uint64_t available = qr_memory_available(), weights = model->headers_only ? model->weights->bytes : 0;
     available = available > weights ? available - weights : 0;
-    if (o->kv_cache_bytes < 0)
-        return qr_fail(err, QR_INVALID, "kv_cache_bytes is %lld: it must not be negative",
-                       (long long)o->kv_cache_bytes);
+    if (o->kv_cache_tokens < 0)
+        return qr_fail(err, QR_INVALID, "kv_cache_tokens is %lld: it must not be negative",
+                       (long long)o->kv_cache_tokens);
     QR_TRY(choose("max_model_len", o->max_model_len, trained, 0, &l->max_len, err));
-    uint64_t room = o->kv_cache_bytes > 0 ? (uint64_t)o->kv_cache_bytes : available > 0 ? available / 2 : UINT64_MAX;
-    uint64_t blocks = room / setup->block_bytes;
+    uint64_t room = available > 0 ? available / 2 : UINT64_MAX;
+    uint64_t asked = ((uint64_t)o->kv_cache_tokens + QR_PAGE - 1) / QR_PAGE; /* 0: not said */
+    uint64_t blocks = asked > 0 ? asked : room / setup->block_bytes;
     blocks = blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS;
     if (l->max_len == 0) {
         if (blocks == 0)
@@ -82,12 +83,16 @@ static enum qr_status choose_cache(const struct qr_model *model, const struct qr
                            QR_PAGE, (double)setup->block_bytes / MIB, (double)room / MIB);
         l->max_len = blocks < (uint64_t)qr_blocks_for(trained) ? (int)blocks * QR_PAGE : trained;
     }
-    uint64_t needed = (uint64_t)qr_blocks_for(l->max_len), bytes = needed * setup->block_bytes;
-    if (o->kv_cache_bytes > 0 ? needed > blocks : available > 0 && bytes > available)
+    uint64_t needed = (uint64_t)qr_blocks_for(l->max_len);
+    if (asked > 0 && needed > blocks)
+        return qr_fail(err, QR_LIMIT, "a sequence may reach %d tokens but kv_cache_tokens is %lld: lower max_model_len",
+                       l->max_len, (long long)o->kv_cache_tokens);
+    l->n_block = (int)(asked > 0 ? blocks : needed);
+    uint64_t bytes = (uint64_t)l->n_block * setup->block_bytes;
+    if (available > 0 && bytes > available)
         return qr_fail(err, QR_LIMIT,
-                       "a sequence of %d tokens takes %.0f MiB of KV cache but there are %.0f MiB: lower max_model_len",
-                       l->max_len, (double)bytes / MIB, (double)(o->kv_cache_bytes > 0 ? room : available) / MIB);
-    l->n_block = (int)(o->kv_cache_bytes > 0 ? blocks : needed);
+                       "a KV cache of %d tokens takes %.0f MiB but there are %.0f MiB: lower max_model_len",
+                       l->n_block * QR_PAGE, (double)bytes / MIB, (double)available / MIB);
     return QR_OK;
 }
 
