@@ -79,7 +79,7 @@ static enum qr_status read_sizes(const struct qr_gguf *gguf, struct qr_config *o
     if (out->n_head == 0)
         return qr_fail(err, QR_INVALID, "GGUF key \"%s\" is 0", key_of(out, "attention.head_count", key));
     QR_TRY(read_size(gguf, key_of(out, "attention.key_length", key), out->n_embd / out->n_head, &out->head_dim, err));
-    QR_TRY(read_size(gguf, key_of(out, "attention.value_length", key), out->head_dim, &value_length, err));
+    QR_TRY(read_size(gguf, key_of(out, "attention.value_length", key), out->n_embd / out->n_head, &value_length, err));
     QR_TRY(read_size(gguf, key_of(out, "rope.dimension_count", key), out->head_dim, &n_rot, err));
     if (value_length != out->head_dim)
         return qr_fail(err, QR_UNSUPPORTED, "keys have %d numbers a head and values %d; quire wants them equal",

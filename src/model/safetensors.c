@@ -70,9 +70,9 @@ static enum qr_status read_tensor(const struct qr_safetensors *st, const json_t 
     uint64_t room = st->map.size - st->data_at;
     unsigned bits;
 
-    QR_TRY(qr_json_string(entry, "dtype", &tensor->dtype, err));
+    tensor->dtype = json_string_value(json_object_get(entry, "dtype"));
     if (!tensor->dtype)
-        return qr_fail(err, QR_FORMAT, "it has no \"dtype\"");
+        return qr_fail(err, QR_FORMAT, "it has no \"dtype\" that is a string");
     QR_TRY(read_shape(entry, tensor, &n_element, err));
     if (json_array_size(offsets) != 2 || !read_size(json_array_get(offsets, 0), &begin) ||
         !read_size(json_array_get(offsets, 1), &end) || begin > end)
