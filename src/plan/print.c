@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Widths of a line's columns; colours stand around the first one, outside its width. */
+#define COLUMNS "%s%-*s%s%-*s%-*s%-*s%s\n"
+enum { W_OP = 13, W_SHAPE = 13, W_MEANING = 42, W_WEIGHT = 40 };
+
 /* ---------------------------------------------------------------- numbers */
 
 /* 3.087 GB: decimal units, four digits. */
@@ -133,6 +137,9 @@ static void put_weight(struct qr_buf *out, const struct qr_weight *weight, int l
 {
     const struct qr_storage *storage = weight->storage;
     put_name(out, weight->name ? weight->name : "?", layer);
+    bool whole = weight->row == 0 && weight->n_row == storage->n_row;
+    if (whole && weight->name && storage->name && strcmp(weight->name, storage->name) != 0)
+        qr_buf_printf(out, " = %s", storage->name); /* a head that is the embedding */
     qr_buf_printf(out, " [%u, %u]", weight->n_row, weight->n_col);
     enum qr_dtype last = QR_N_DTYPE;
     for (int i = 0; i < storage->n_segment; i++) {
@@ -150,12 +157,14 @@ static void put_parameters(struct qr_buf *out, const struct qr_op *op, int layer
 {
     if (op->weight)
         put_weight(out, op->weight, layer);
-    for (int i = 0; i < 2; i++)
-        if (op->scale[i]) {
-            qr_buf_puts(out, i ? ", " : "");
-            put_name(out, op->scale[i]->name ? op->scale[i]->name : "?", layer);
-            qr_buf_printf(out, " [%u]", op->scale[i]->n);
+    if (op->scale[0]) {
+        put_name(out, op->scale[0]->name ? op->scale[0]->name : "?", layer);
+        if (op->scale[1] && op->scale[1]->name) { /* of the same layer: its last part will do */
+            const char *last = strrchr(op->scale[1]->name, '.');
+            qr_buf_printf(out, ", %s", last ? last + 1 : op->scale[1]->name);
         }
+        qr_buf_printf(out, " [%u]", op->scale[0]->n);
+    }
     if (op->code == QR_OP_ROPE)
         qr_buf_printf(out, "%u heads of %u", op->n_head, op->head_dim);
     if (op->code == QR_OP_KV_STORE)
@@ -171,7 +180,7 @@ static void put_parameters(struct qr_buf *out, const struct qr_op *op, int layer
         qr_buf_printf(out, ", cap %g", (double)op->soft_cap);
 }
 
-/* Everything behind the op's number, without its colours' width mattering to the columns. */
+/* Everything behind the op's number. */
 static void put_op(struct qr_buf *out, const struct qr_plan *plan, const struct qr_op *op, bool fold, bool colour)
 {
     char shape[32] = "", text[128], bytes[32] = "";
@@ -187,9 +196,9 @@ static void put_op(struct qr_buf *out, const struct qr_plan *plan, const struct 
         out->failed = true;
     if (op_bytes(op) > 0)
         human(op_bytes(op), bytes);
-    qr_buf_printf(out, "%s%-13s%s %-12s %-36s %-*s%s\n", colour ? "\033[36m" : "", qr_opcode_name(op->code),
-                  colour ? "\033[0m" : "", shape, text, bytes[0] ? 40 : 0, parameters.data ? parameters.data : "",
-                  bytes);
+    qr_buf_printf(out, COLUMNS, colour ? "\033[36m" : "", W_OP, qr_opcode_name(op->code), colour ? "\033[0m" : "",
+                  W_SHAPE, shape, parameters.len ? W_MEANING : 0, text, bytes[0] ? W_WEIGHT : 0,
+                  parameters.len ? parameters.data : "", bytes);
     qr_buf_free(&parameters);
 }
 
@@ -286,7 +295,8 @@ static void put_head(struct qr_buf *out, const struct qr_plan *plan, bool colour
             any = true;
         }
     qr_buf_puts(out, any ? "\n\n" : "nothing\n\n");
-    qr_buf_printf(out, "    #  %-13s %-12s %-36s %-40s%s\n", "op", "shape", "meaning", "weight", "bytes a token");
+    qr_buf_printf(out, "    #  " COLUMNS, "", W_OP, "op", "", W_SHAPE, "shape", W_MEANING, "meaning", W_WEIGHT,
+                  "weight", "bytes a token");
 }
 
 static void put_totals(struct qr_buf *out, const struct qr_plan *plan)
