@@ -40,12 +40,16 @@ static bool read_line(const char *path, char *line, int size)
 /* CPUs that the group at this path of the v2 hierarchy may use; INFINITY where nothing limits it. */
 static double quota_v2(const char *group)
 {
-    char path[4200], line[64];
+    char path[4200], line[64], *end;
     double quota, period;
 
     snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-    if (!read_line(path, line, sizeof line) || sscanf(line, "%lf %lf", &quota, &period) != 2 || period <= 0)
-        return INFINITY; /* "max 100000" */
+    if (!read_line(path, line, sizeof line))
+        return INFINITY;
+    quota = strtod(line, &end); /* "200000 100000", or "max 100000" */
+    period = strtod(end, NULL);
+    if (end == line || quota <= 0 || period <= 0)
+        return INFINITY;
     return quota / period;
 }
 

@@ -94,7 +94,7 @@ enum qr_status qr_fail_errno(struct qr_err *err, const char *fmt, ...)
 {
     int number = errno;
     enum qr_status status = number == ENOENT ? QR_NOTFOUND : number == ENOMEM ? QR_NOMEM : QR_IO;
-    struct qr_err head;
+    struct qr_err head = {0};
     char reason[128];
     va_list args;
 
@@ -108,8 +108,8 @@ enum qr_status qr_fail_errno(struct qr_err *err, const char *fmt, ...)
 
 enum qr_status qr_err_prefix(struct qr_err *err, enum qr_status status, const char *fmt, ...)
 {
-    struct qr_err head;
-    struct qr_err rest;
+    struct qr_err head = {0};
+    struct qr_err rest = {0};
     va_list args;
 
     if (!err)

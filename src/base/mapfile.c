@@ -38,8 +38,8 @@ enum qr_status qr_map_open(const char *path, struct qr_map *map, struct qr_err *
 {
     enum qr_status status = QR_OK;
     void *data = NULL;
-    uint64_t size;
-    int fd;
+    uint64_t size = 0;
+    int fd = -1;
 
     *map = (struct qr_map){0};
     QR_TRY(open_regular(path, &fd, &size, err));
@@ -111,8 +111,8 @@ enum qr_status qr_read_file(const char *path, uint64_t cap, char **data, size_t 
 {
     enum qr_status status;
     struct qr_buf buf;
-    uint64_t size;
-    int fd;
+    uint64_t size = 0;
+    int fd = -1;
 
     *data = NULL;
     *n = 0;
