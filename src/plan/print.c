@@ -296,7 +296,7 @@ static void put_head(struct qr_buf *out, const struct qr_plan *plan, bool colour
         }
     qr_buf_puts(out, any ? "\n\n" : "nothing\n\n");
     qr_buf_printf(out, "    #  " COLUMNS, "", W_OP, "op", "", W_SHAPE, "shape", W_MEANING, "meaning", W_WEIGHT,
-                  "weight", "bytes a token");
+                  "weight", "bytes read");
 }
 
 static void put_totals(struct qr_buf *out, const struct qr_plan *plan)
