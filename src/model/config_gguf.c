@@ -173,8 +173,8 @@ static enum qr_status add_eos(struct qr_config *out, int64_t id, const char *key
     return QR_OK;
 }
 
-/* Tokens that end a turn of a chat. A file often names only the one that ends a text, as converters had one key to fill;
- * the markers are found by their text then. */
+/* Tokens that end a turn of a chat. A file often names only the one that ends a text, as converters had one key to
+ * fill; the markers are found by their text then. */
 static bool ends_turn(const struct qr_str *token)
 {
     static const char *const marker[] = {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>"};

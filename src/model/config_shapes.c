@@ -41,24 +41,24 @@ struct shape {
 
 /* clang-format off */
 static const struct shape shapes[] = {
-    /* name         arch   layer  embd head kv  dim   ff     vocab tied  max_len eps      theta   ids */
-    {"qwen2.5-0.5b", QWEN2,  24,   896, 14, 2,  64,  4864, 151936, 1,  32768, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
-    {"qwen2.5-1.5b", QWEN2,  28,  1536, 12, 2, 128,  8960, 151936, 1,  32768, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
-    {"qwen2.5-3b",   QWEN2,  36,  2048, 16, 2, 128, 11008, 151936, 1,  32768, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
-    {"qwen2.5-7b",   QWEN2,  28,  3584, 28, 4, 128, 18944, 152064, 0,  32768, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
-    {"qwen3-0.6b",   QWEN3,  28,  1024, 16, 8, 128,  3072, 151936, 1,  40960, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
-    {"qwen3-1.7b",   QWEN3,  28,  2048, 16, 8, 128,  6144, 151936, 1,  40960, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
-    {"qwen3-4b",     QWEN3,  36,  2560, 32, 8, 128,  9728, 151936, 1,  40960, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
-    {"qwen3-8b",     QWEN3,  36,  4096, 32, 8, 128, 12288, 151936, 0,  40960, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
-    {"llama-3.2-1b", LLAMA,  16,  2048, 32, 8,  64,  8192, 128256, 1, 131072, 1e-5f,  500000, LLAMA3_IDS,  32, 8192,  0},
-    {"llama-3.1-8b", LLAMA,  32,  4096, 32, 8, 128, 14336, 128256, 0, 131072, 1e-5f,  500000, LLAMA3_IDS,   8, 8192,  0},
-    {"smollm2-135m", LLAMA,  30,   576,  9, 3,  64,  1536,  49152, 1,   8192, 1e-5f,  100000, FIRST_IDS,    0,    0,  0},
-    {"mistral-7b",   LLAMA,  32,  4096, 32, 8, 128, 14336,  32768, 0,  32768, 1e-5f,     1e6, FIRST_IDS,    0,    0,  0},
-    {"tiny-llama",   LLAMA,   2,    64,  4, 2,  16,   160,    320, 0,   2048, 1e-5f,   10000, TINY_BOS_IDS, 0,    0,  0},
-    {"tiny-llama3",  LLAMA,   2,    64,  4, 2,  16,   160,    320, 1,   2048, 1e-5f,  500000, TINY_BOS_IDS, 8,  256,  0},
-    {"tiny-mistral", LLAMA,   2,    64,  4, 2,  32,   160,    320, 0,   2048, 1e-5f,   10000, TINY_BOS_IDS, 0,    0, 24},
-    {"tiny-qwen2",   QWEN2,   2,    64,  4, 2,  16,   192,    320, 1,   2048, 1e-6f,     1e6, TINY_IDS,     0,    0,  0},
-    {"tiny-qwen3",   QWEN3,   3,    64,  4, 2,  32,   192,    320, 1,   2048, 1e-6f,     1e6, TINY_IDS,     0,    0,  0},
+    /* name         arch   layer embd head kv dim    ff   vocab tied max_len eps    theta  ids    factor original window */
+    {"qwen2.5-0.5b", QWEN2, 24,   896, 14, 2,  64,  4864, 151936, 1,  32768, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
+    {"qwen2.5-1.5b", QWEN2, 28,  1536, 12, 2, 128,  8960, 151936, 1,  32768, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
+    {"qwen2.5-3b",   QWEN2, 36,  2048, 16, 2, 128, 11008, 151936, 1,  32768, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
+    {"qwen2.5-7b",   QWEN2, 28,  3584, 28, 4, 128, 18944, 152064, 0,  32768, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
+    {"qwen3-0.6b",   QWEN3, 28,  1024, 16, 8, 128,  3072, 151936, 1,  40960, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
+    {"qwen3-1.7b",   QWEN3, 28,  2048, 16, 8, 128,  6144, 151936, 1,  40960, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
+    {"qwen3-4b",     QWEN3, 36,  2560, 32, 8, 128,  9728, 151936, 1,  40960, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
+    {"qwen3-8b",     QWEN3, 36,  4096, 32, 8, 128, 12288, 151936, 0,  40960, 1e-6f,     1e6, QWEN_IDS,     0,    0,  0},
+    {"llama-3.2-1b", LLAMA, 16,  2048, 32, 8,  64,  8192, 128256, 1, 131072, 1e-5f,  500000, LLAMA3_IDS,  32, 8192,  0},
+    {"llama-3.1-8b", LLAMA, 32,  4096, 32, 8, 128, 14336, 128256, 0, 131072, 1e-5f,  500000, LLAMA3_IDS,   8, 8192,  0},
+    {"smollm2-135m", LLAMA, 30,   576,  9, 3,  64,  1536,  49152, 1,   8192, 1e-5f,  100000, FIRST_IDS,    0,    0,  0},
+    {"mistral-7b",   LLAMA, 32,  4096, 32, 8, 128, 14336,  32768, 0,  32768, 1e-5f,     1e6, FIRST_IDS,    0,    0,  0},
+    {"tiny-llama",   LLAMA,  2,    64,  4, 2,  16,   160,    320, 0,   2048, 1e-5f,   10000, TINY_BOS_IDS, 0,    0,  0},
+    {"tiny-llama3",  LLAMA,  2,    64,  4, 2,  16,   160,    320, 1,   2048, 1e-5f,  500000, TINY_BOS_IDS, 8,  256,  0},
+    {"tiny-mistral", LLAMA,  2,    64,  4, 2,  32,   160,    320, 0,   2048, 1e-5f,   10000, TINY_BOS_IDS, 0,    0, 24},
+    {"tiny-qwen2",   QWEN2,  2,    64,  4, 2,  16,   192,    320, 1,   2048, 1e-6f,     1e6, TINY_IDS,     0,    0,  0},
+    {"tiny-qwen3",   QWEN3,  3,    64,  4, 2,  32,   192,    320, 1,   2048, 1e-6f,     1e6, TINY_IDS,     0,    0,  0},
 };
 /* clang-format on */
 #define N_SHAPE (sizeof shapes / sizeof shapes[0])

@@ -1,8 +1,8 @@
 /* source.h - where a model's tensors come from: a GGUF file, a Hugging Face directory (one or many safetensors
  * files), or random numbers. One face: canonical names, a type, rows.
  *
- * Canonical names are those of GGUF: token_embd, output_norm, output, blk.N.attn_norm, blk.N.attn_q (and _k _v _output),
- * blk.N.attn_q_norm, blk.N.attn_k_norm, blk.N.ffn_norm, blk.N.ffn_gate (_up _down), rope_freqs; each with
+ * Canonical names are those of GGUF: token_embd, output_norm, output, blk.N.attn_norm, blk.N.attn_q (and _k _v
+ * _output), blk.N.attn_q_norm, blk.N.attn_k_norm, blk.N.ffn_norm, blk.N.ffn_gate (_up _down), rope_freqs; each with
  * ".weight" or ".bias". */
 #ifndef QR_MODEL_SOURCE_H
 #define QR_MODEL_SOURCE_H

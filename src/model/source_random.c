@@ -106,8 +106,8 @@ static void make_numbers(const uint32_t key[2], uint64_t row, uint64_t first, ui
 
         qr_philox(counter, key, bits);
         for (uint64_t k = 0; k < 4 && i + k < n; k++) {
-            int sum =
-                (int)(bits[k] & 255) + (int)(bits[k] >> 8 & 255) + (int)(bits[k] >> 16 & 255) + (int)(bits[k] >> 24);
+            uint32_t pairs = (bits[k] & 0x00FF00FF) + (bits[k] >> 8 & 0x00FF00FF); /* two sums of two bytes */
+            int sum = (int)((pairs & 0xFFFF) + (pairs >> 16));
 
             out[i + k] = mean + scale * (float)(sum - 510);
         }

@@ -39,8 +39,8 @@ void mk_entry(struct make_gguf *m, const char *name, uint32_t type, uint32_t n_d
 /* Puts header, keys, tensors and data into m->file. */
 void mk_finish(struct make_gguf *m);
 
-/* The keys of a small Llama, and its tensors with data that differ by row: 2 layers, 32 wide, 2 heads of 16, 1 key-value
- * head, 64 inside, 40 tokens, F32 and Q8_0. arch: "llama", "qwen2", "qwen3". */
+/* The keys of a small Llama, and its tensors with data that differ by row: 2 layers, 32 wide, 2 heads of 16, 1
+ * key-value head, 64 inside, 40 tokens, F32 and Q8_0. arch: "llama", "qwen2", "qwen3". */
 void mk_model_keys(struct make_gguf *m, const char *arch);
 void mk_model_tensors(struct make_gguf *m, const char *arch);
 #endif
