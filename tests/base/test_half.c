@@ -144,6 +144,7 @@ static void overflow(void **state)
     assert_int_equal(to_bf16(3.4e38f), 0x7F80);
     assert_int_equal(to_bf16(INFINITY), 0x7F80);
     assert_int_equal(to_e4m3(449.0f), 0x7E);
+    assert_int_equal(to_e4m3(465.0f), 0x7E); /* nearer to 480, whose bits mean NaN */
     assert_int_equal(to_e4m3(1e30f), 0x7E);
     assert_int_equal(to_e4m3(INFINITY), 0x7E);
     assert_true(isnan(qr_f16_to_f32(qr_f32_to_f16(NAN))));

@@ -215,6 +215,42 @@ static void without_a_guard_the_signal_is_passed_on(void **state)
     qr_map_close(&map);
 }
 
+static void own_handler(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)context;
+    _exit(info->si_addr ? 7 : 8);
+}
+
+/* ... and a handler that the program has of its own is called. */
+static void a_handler_of_the_program_is_called(void **state)
+{
+    struct sigaction action = {.sa_sigaction = own_handler, .sa_flags = SA_SIGINFO};
+    struct qr_map map;
+    struct sum_job job = {.map = &map};
+    int status;
+    pid_t child;
+
+#ifdef __SANITIZE_THREAD__
+    skip(); /* its runtime calls handlers late */
+#endif
+    cut_file(state, &map);
+    assert_int_equal(truncate(map.path, 4096), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        sigaction(SIGBUS, &action, NULL);
+        if (qr_map_guard(&map, sum_bytes, &job, NULL) != QR_IO)
+            _exit(1);
+        sum_bytes(&job, NULL);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 7);
+    qr_map_close(&map);
+}
+
 static int n_entries(void *const *state)
 {
     DIR *dir = opendir(*state);
@@ -318,6 +354,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_cut_while_mapped_is_an_error, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(guards_of_many_threads, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(without_a_guard_the_signal_is_passed_on, tmp_setup, tmp_teardown),
+        cmocka_unit_test_setup_teardown(a_handler_of_the_program_is_called, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(writes_replace_the_file_at_once, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(a_link_in_place_of_the_temporary_file_is_not_followed, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(survives_every_failed_call, tmp_setup, tmp_teardown),
