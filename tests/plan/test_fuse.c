@@ -203,6 +203,13 @@ static void what_another_op_reads_is_not_fused_away(void **state)
     assert_int_equal(fused_count(plan, find_op(plan, QR_OP_MUL, 0), up, gate, QR_FUSE_SILU_MUL, QR_OP_SILU_MUL),
                      FAKE_LAYERS - 1);
     assert_int_equal(fused_count(plan, end, up, gate, QR_FUSE_SILU_MUL, QR_OP_SILU_MUL), FAKE_LAYERS);
+
+    /* the logits are read when the step is over */
+    struct qr_plan *fused;
+    plan->logits = ms;
+    assert_int_equal(qr_fuse(plan, QR_FUSE_RMSNORM, &fused, NULL), QR_OK);
+    assert_int_equal(count(fused, QR_OP_RMSNORM), n_norm - 1);
+    qr_plan_free(fused);
     qr_plan_free(plan);
     fake_destroy(&fake);
 }
