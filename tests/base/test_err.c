@@ -73,6 +73,9 @@ static void hostile_bytes_are_masked(void **state)
     qr_fail(&err, QR_FORMAT, "a\033[2Jb\nc\x7F\xFF\xC0\x80\xED\xA0\x80 \xC2\x9B d\xC3\xA4\xE2\x82\xAC\xE2\x82");
     assert_string_equal(err.message, "a?[2Jb?c???????"
                                      " ?? d\xC3\xA4\xE2\x82\xAC??");
+    /* longer than needed, beyond U+10FFFF; the shortest of three bytes is fine */
+    qr_fail(&err, QR_FORMAT, "\xE0\x80\x80 \xF4\x90\x80\x80 \xF0\x80\x80\x80 \xE0\xA0\x80");
+    assert_string_equal(err.message, "??? ???? ???? \xE0\xA0\x80");
 }
 
 static void every_status_has_a_name(void **state)
