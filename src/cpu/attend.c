@@ -1,0 +1,111 @@
+/* attend.c - ATTENTION over all workers: items of step.c times kv heads are handed out, costly ones first; where a
+ * token's segments were split, they are merged after all are done. */
+#include "cpu/exec.h"
+
+/* The query heads of a kv head go together as far as a tile has rows. */
+struct heads {
+    int per_kv;  /* query heads of a kv head */
+    int per_job; /* of these in one job */
+    int n_job;   /* jobs over all kv heads */
+};
+
+static struct heads heads_of(const struct qr_op *op)
+{
+    struct heads h = {.per_kv = (int)(op->n_head / op->n_kv_head)};
+    h.per_job = h.per_kv < QR_ATTN_ROWS ? h.per_kv : QR_ATTN_ROWS;
+    h.n_job = (int)op->n_kv_head * ((h.per_kv + h.per_job - 1) / h.per_job);
+    return h;
+}
+
+/* Partial results of a token: for heads [h, h + n) of a job at n_partial * h numbers of (2 + v_stride), there
+ * [segment][n]. */
+static float *partial_at(const struct qr_cpu_exec *exec, const struct qr_op *op, const struct qr_attn_item *item,
+                         int head)
+{
+    size_t unit = 2 + (size_t)exec->kv.v_stride;
+    return exec->partial + ((size_t)item->partial * op->n_head + (size_t)item->n_partial * (size_t)head) * unit;
+}
+
+static void run_job(const struct qr_walker *walker, const struct qr_op *op, const struct qr_attn_item *item, int job)
+{
+    const struct qr_cpu_exec *exec = walker->exec;
+    const struct qr_step *step = exec->step;
+    struct heads heads = heads_of(op);
+    int per_kv_jobs = heads.n_job / (int)op->n_kv_head, kv_head = job / per_kv_jobs;
+    int in_group = job % per_kv_jobs * heads.per_job;
+    int head = kv_head * heads.per_kv + in_group, left = heads.per_kv - in_group;
+    size_t q_stride, y_stride;
+    const float *q = qr_cpu_value(exec, op->in[0], &q_stride);
+    float *y = qr_cpu_value(exec, op->out[0], &y_stride);
+    struct qr_attn_job a = {
+        .q = q + (size_t)item->t0 * q_stride + (size_t)head * op->head_dim,
+        .y = y + (size_t)item->t0 * y_stride + (size_t)head * op->head_dim,
+        .q_stride = q_stride,
+        .y_stride = y_stride,
+        .position = step->position + item->t0,
+        .n_token = item->n_token,
+        .group = left < heads.per_job ? left : heads.per_job,
+        .kv = &exec->kv,
+        .page_offset = (uint64_t)op->layer * exec->kv.layer_bytes + (uint64_t)kv_head * exec->kv.head_bytes,
+        .block_table = step->block_table + (size_t)item->sequence * (size_t)step->table_stride,
+        .scale = op->attn_scale,
+        .soft_cap = op->soft_cap,
+        .window = op->window,
+        .segment0 = item->segment < 0 ? 0 : item->segment,
+        .segment1 = item->segment < 0 ? INT32_MAX : item->segment + 1,
+        .scratch = (float *)(void *)(exec->scratch + (size_t)walker->worker * exec->sizes.scratch),
+    };
+    if (item->segment >= 0)
+        a.partial = partial_at(exec, op, item, head) +
+                    (size_t)item->segment * (size_t)a.group * (2 + (size_t)exec->kv.v_stride);
+    exec->table->attention(&a);
+}
+
+/* The last segment's item stands for its token. */
+static void merge_token(const struct qr_walker *walker, const struct qr_op *op, const struct qr_attn_item *item)
+{
+    const struct qr_cpu_exec *exec = walker->exec;
+    struct heads heads = heads_of(op);
+    size_t unit = 2 + (size_t)exec->kv.v_stride, y_stride;
+    float *y = qr_cpu_value(exec, op->out[0], &y_stride) + (size_t)item->t0 * y_stride;
+    int position = exec->step->position[item->t0], begin = qr_attn_first(position, op->window) / QR_SEGMENT;
+    for (int head = 0; head < (int)op->n_head; head++) {
+        int in_group = head % heads.per_kv, first = head - in_group % heads.per_job;
+        int left = heads.per_kv - (first % heads.per_kv), group = left < heads.per_job ? left : heads.per_job;
+        struct qr_attn_merge_job job = {
+            .partial =
+                partial_at(exec, op, item, first) + ((size_t)begin * (size_t)group + (size_t)(head - first)) * unit,
+            .partial_stride = (size_t)group * unit,
+            .segment0 = begin,
+            .segment1 = position / QR_SEGMENT + 1,
+            .head_dim = op->head_dim,
+            .v_stride = exec->kv.v_stride,
+            .y = y + (size_t)head * op->head_dim,
+            .scratch = (float *)(void *)(exec->scratch + (size_t)walker->worker * exec->sizes.scratch),
+        };
+        exec->table->attention_merge(&job);
+    }
+}
+
+void qr_cpu_attention(struct qr_walker *walker, const struct qr_op *op)
+{
+    struct qr_cpu_exec *exec = walker->exec;
+    int n_job = heads_of(op).n_job;
+    atomic_int *next = qr_cpu_next_phase(walker);
+    for (;;) {
+        int i = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
+        if (i >= exec->n_item * n_job)
+            break;
+        run_job(walker, op, &exec->item[i / n_job], i % n_job);
+    }
+    if (!exec->split)
+        return;
+    next = qr_cpu_next_phase(walker);
+    for (;;) {
+        int i = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
+        if (i >= exec->n_item)
+            return;
+        if (exec->item[i].segment >= 0 && exec->item[i].segment == exec->item[i].n_partial - 1)
+            merge_token(walker, op, &exec->item[i]);
+    }
+}

@@ -1,0 +1,188 @@
+/* exec.c - the CPU executor made and ended; a step is run in submit. */
+#include "cpu/exec.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct qr_cpu_exec *self_of(struct qr_exec *exec)
+{
+    return (struct qr_cpu_exec *)exec;
+}
+
+static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, struct qr_err *err)
+{
+    struct qr_cpu_exec *self = self_of(exec);
+    self->n_row = 0;
+    QR_TRY(qr_cpu_check_step(self, step, err));
+    self->step = step;
+    qr_cpu_plan_attention(self);
+    for (int i = 0; i < 2; i++)
+        atomic_store_explicit(&self->counter[i].next, 0, memory_order_relaxed);
+    qr_pool_run(self->pool, qr_cpu_walk, self);
+    self->n_row = step->n_row;
+    self->step = NULL;
+    return QR_OK;
+}
+
+static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, struct qr_err *err)
+{
+    struct qr_cpu_exec *self = self_of(exec);
+    size_t stride;
+    (void)err;
+    *result = (struct qr_result){.n_row = self->n_row, .logits = qr_cpu_value(self, self->plan->logits, &stride)};
+    return QR_OK;
+}
+
+static void destroy(struct qr_exec *exec)
+{
+    struct qr_cpu_exec *self = self_of(exec);
+    free(self->activation);
+    free(self->act.code);
+    free(self->act.meta);
+    free(self->act.f32);
+    free(self->scratch);
+    free(self->partial);
+    free(self->cos);
+    free(self->sin);
+    free(self->kv.data);
+    free(self->span);
+    free(self->op_span);
+    free(self->item);
+    qr_buffers_free(&self->sizes.buffers);
+    free(self);
+}
+
+static const struct qr_exec_ops cpu_ops = {.name = "cpu", .submit = submit, .collect = collect, .destroy = destroy};
+
+/* ---------------------------------------------------------------- creation */
+
+static enum qr_status allocate(struct qr_cpu_exec *self, struct qr_err *err)
+{
+    const struct qr_cpu_sizes *sizes = &self->sizes;
+    const struct {
+        void **p;
+        uint64_t bytes;
+        const char *what;
+    } all[] = {
+        {(void **)&self->activation, sizes->buffers.bytes, "activations"},
+        {(void **)&self->act.code, sizes->code, "packed activations"},
+        {(void **)&self->act.meta, sizes->meta, "scales of activations"},
+        {(void **)&self->act.f32, sizes->f32, "packed activations"},
+        {(void **)&self->scratch, sizes->scratch * (uint64_t)self->n_thread, "attention scratch"},
+        {(void **)&self->partial, sizes->partial, "attention results"},
+        {(void **)&self->cos, sizes->table, "cosines"},
+        {(void **)&self->sin, sizes->table, "sines"},
+        {(void **)&self->kv.data, sizes->kv, "keys and values: lower the number of KV blocks"},
+        {(void **)&self->span, sizes->spans, "weight spans"},
+        {(void **)&self->op_span, sizes->ops, "weight spans"},
+        {(void **)&self->item, sizes->items, "attention items"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        *all[i].p = qr_cpu_alloc(all[i].bytes, all[i].what, err);
+        if (!*all[i].p)
+            return QR_NOMEM;
+    }
+    return QR_OK;
+}
+
+static enum qr_status bind_weights(struct qr_cpu_exec *self, struct qr_err *err)
+{
+    const struct qr_plan *plan = self->plan;
+    int at = 0;
+    for (int i = 0; i < plan->n_op; i++) {
+        const struct qr_op *op = &plan->op[i];
+        self->op_span[i] = at;
+        if (op->code != QR_OP_LINEAR && op->code != QR_OP_EMBED)
+            continue;
+        const struct qr_storage *storage = op->weight->storage;
+        for (int s = 0; s < storage->n_segment; s++)
+            if (!storage->segment[s].data || storage->segment[s].packing != QR_PANEL16)
+                return qr_fail(err, QR_INTERNAL, "%s is not loaded in the CPU's order", op->weight->name);
+        if (op->code == QR_OP_LINEAR) {
+            QR_TRY(qr_cpu_make_spans(op, self->span + at, err));
+            at += qr_cpu_count_spans(op->weight);
+        }
+    }
+    self->op_span[plan->n_op] = at;
+    return QR_OK;
+}
+
+/* Every page is touched once, so that a step never waits for one. Workers take equal parts. */
+static void fill(void *ctx, int worker, int n_worker)
+{
+    struct qr_cpu_exec *self = ctx;
+    const struct qr_plan *plan = self->plan;
+    struct {
+        void *p;
+        uint64_t bytes;
+    } all[] = {
+        {self->kv.data, self->sizes.kv},    {self->activation, self->sizes.buffers.bytes},
+        {self->act.code, self->sizes.code}, {self->act.meta, self->sizes.meta},
+        {self->act.f32, self->sizes.f32},   {self->partial, self->sizes.partial},
+        {self->item, self->sizes.items},    {self->scratch, self->sizes.scratch * (uint64_t)self->n_thread},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        uint64_t each = all[i].bytes / (uint64_t)n_worker, begin = each * (uint64_t)worker;
+        memset((uint8_t *)all[i].p + begin, 0, worker == n_worker - 1 ? all[i].bytes - begin : each);
+    }
+    int64_t half = plan->head_dim / 2, n = self->limits.max_len;
+    for (int64_t p = n * worker / n_worker; plan->inv_freq && p < n * (worker + 1) / n_worker; p++)
+        for (int64_t i = 0; i < half; i++) {
+            double angle = (double)p * (double)plan->inv_freq[i];
+            self->cos[p * half + i] = (float)(cos(angle) * (double)plan->rope_scale);
+            self->sin[p * half + i] = (float)(sin(angle) * (double)plan->rope_scale);
+        }
+}
+
+enum qr_status qr_cpu_exec_create(const struct qr_plan *plan, const struct qr_exec_limits *limits, enum qr_isa isa,
+                                  struct qr_pool *pool, struct qr_exec **exec, struct qr_err *err)
+{
+    *exec = NULL;
+    if (!qr_isa_runs_here(isa))
+        return qr_fail(err, QR_UNSUPPORTED, "this CPU does not run %s kernels", qr_isa_name(isa));
+    struct qr_cpu_exec *self = aligned_alloc(QR_CACHE_LINE, sizeof *self);
+    if (!self)
+        return qr_fail(err, QR_NOMEM, "out of memory for an executor");
+    memset(self, 0, sizeof *self);
+    self->base.ops = &cpu_ops;
+    self->plan = plan;
+    self->limits = *limits;
+    self->pool = pool;
+    self->n_thread = qr_pool_size(pool);
+    self->table = qr_cpu_table(isa);
+    enum qr_status status = qr_cpu_sizes(plan, limits, self->n_thread, &self->sizes, err);
+    if (status == QR_OK)
+        status = allocate(self, err);
+    if (status == QR_OK)
+        status = bind_weights(self, err);
+    if (status != QR_OK) {
+        destroy(&self->base);
+        return status;
+    }
+    uint32_t v_stride = (plan->head_dim + 15) & ~15u, element = limits->kv_type == QR_F32 ? 4 : 2;
+    self->kv.head_bytes = (uint64_t)QR_PAGE * (plan->head_dim + v_stride) * element;
+    self->kv.layer_bytes = self->kv.head_bytes * plan->n_kv_head;
+    self->kv.block_bytes = self->sizes.block;
+    self->kv.v_offset = (uint64_t)QR_PAGE * plan->head_dim * element;
+    self->kv.type = limits->kv_type;
+    self->kv.head_dim = plan->head_dim;
+    self->kv.v_stride = v_stride;
+    qr_pool_run(pool, fill, self);
+    *exec = &self->base;
+    return QR_OK;
+}
+
+void qr_cpu_profile(struct qr_exec *exec, bool on)
+{
+    struct qr_cpu_exec *self = self_of(exec);
+    self->profile = on;
+    memset(self->seconds, 0, sizeof self->seconds);
+    memset(self->count, 0, sizeof self->count);
+}
+
+void qr_cpu_profile_read(struct qr_exec *exec, double seconds[QR_N_OPCODE], uint64_t count[QR_N_OPCODE])
+{
+    const struct qr_cpu_exec *self = self_of(exec);
+    memcpy(seconds, self->seconds, sizeof self->seconds);
+    memcpy(count, self->count, sizeof self->count);
+}

@@ -1,0 +1,115 @@
+/* exec.h - the CPU executor's own struct, and what its files offer one another. */
+#ifndef QR_CPU_EXEC_H
+#define QR_CPU_EXEC_H
+#include <stdatomic.h>
+#include "cpu/cpu.h"
+#include "cpu/kernel.h"
+#include "plan/buffers.h"
+
+/* Rows of one segment of a LINEAR's weight. */
+struct qr_span {
+    enum qr_dtype type;
+    uint32_t y_col; /* first output column */
+    uint32_t n_row;
+    int n_panel;
+    uint64_t panel_bytes;
+    const uint8_t *panel; /* NULL: headers only */
+    const float *bias;    /* [n_row] or NULL */
+};
+
+/* Bytes of every region that the executor allocates; each a multiple of 64. */
+struct qr_cpu_sizes {
+    struct qr_buffers buffers;
+    uint64_t code, meta, f32; /* the input of a LINEAR, packed */
+    uint64_t scratch;         /* of one worker */
+    uint64_t partial;         /* results of attention segments */
+    uint64_t table;           /* cos; sin is as large */
+    uint64_t kv, block;       /* all pages; one block */
+    uint64_t items;
+    uint64_t spans;
+    uint64_t ops; /* what is kept of each op */
+    int n_span;
+    int max_heads;   /* of an attention op */
+    int max_partial; /* (token, segment) pairs that may be split */
+};
+
+/* A piece of attention: some tokens of a sequence, one segment or all. */
+struct qr_attn_item {
+    int sequence;
+    int t0, n_token;
+    int segment;   /* -1: all, result to y; else this one, result to the partial area */
+    int partial;   /* pairs in front of this token's in the partial area */
+    int n_partial; /* segments of the token */
+};
+
+#define QR_CACHE_LINE 64
+struct qr_counter {
+    _Alignas(QR_CACHE_LINE) atomic_int next;
+};
+
+struct qr_cpu_exec {
+    struct qr_exec base;
+    const struct qr_plan *plan;
+    struct qr_exec_limits limits;
+    struct qr_pool *pool;
+    int n_thread;
+    const struct qr_cpu_table *table;
+    struct qr_cpu_sizes sizes;
+
+    uint8_t *activation; /* roots of the plan's values */
+    struct qr_act act;   /* the input of the LINEAR that runs */
+    uint8_t *scratch;    /* [n_thread][sizes.scratch] */
+    float *partial;
+    float *cos, *sin; /* [max_len, head_dim/2] */
+    struct qr_kv kv;
+    struct qr_span *span; /* of all LINEARs */
+    int *op_span;         /* [n_op + 1]: op i has [op_span[i], op_span[i + 1]) */
+
+    /* the step that runs */
+    const struct qr_step *step;
+    struct qr_attn_item *item; /* [n_item] */
+    int n_item;
+    bool split; /* some items are segments */
+    int n_row;  /* of the last step, for collect */
+    struct qr_counter counter[2];
+
+    bool profile;
+    double seconds[QR_N_OPCODE];
+    uint64_t count[QR_N_OPCODE];
+};
+
+/* One worker on its way through the plan. */
+struct qr_walker {
+    struct qr_cpu_exec *exec;
+    int worker, n_worker;
+    int phase; /* which counter hands out work: the same for all workers */
+};
+
+/* memory.c */
+enum qr_status qr_cpu_sizes(const struct qr_plan *plan, const struct qr_exec_limits *limits, int n_thread,
+                            struct qr_cpu_sizes *sizes, struct qr_err *err);
+/* Aligned to 64 (2 MiB when large); NULL and err when out of memory. n may be 0. */
+void *qr_cpu_alloc(uint64_t n, const char *what, struct qr_err *err);
+
+/* step.c */
+enum qr_status qr_cpu_check_step(const struct qr_cpu_exec *exec, const struct qr_step *step, struct qr_err *err);
+void qr_cpu_plan_attention(struct qr_cpu_exec *exec);
+
+/* walk.c */
+void qr_cpu_walk(void *exec, int worker, int n_worker); /* runs the step; a pool's function */
+float *qr_cpu_value(const struct qr_cpu_exec *exec, int value, size_t *stride);
+int qr_cpu_rows(const struct qr_cpu_exec *exec, int value); /* of a value in this step */
+/* The rows of n that a worker handles. */
+void qr_cpu_share(const struct qr_walker *walker, int n, int *begin, int *end);
+/* Waits for all, then opens the next counter. */
+atomic_int *qr_cpu_next_phase(struct qr_walker *walker);
+
+/* linear.c */
+int qr_cpu_count_spans(const struct qr_weight *weight);
+enum qr_status qr_cpu_make_spans(const struct qr_op *op, struct qr_span *span, struct qr_err *err);
+void qr_cpu_linear(struct qr_walker *walker, int op);
+bool qr_cpu_type_is_float(enum qr_dtype type);
+
+/* attend.c */
+void qr_cpu_attention(struct qr_walker *walker, const struct qr_op *op);
+#endif

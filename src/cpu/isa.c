@@ -1,0 +1,48 @@
+/* isa.c - which instruction sets this CPU has, and which one to use. */
+#include <stdlib.h>
+#include <string.h>
+#include "cpu/kernel.h"
+
+static const char *const names[QR_N_ISA] = {"c", "avx2", "avx512"};
+
+const char *qr_isa_name(enum qr_isa isa)
+{
+    return (unsigned)isa < QR_N_ISA ? names[isa] : "?";
+}
+
+bool qr_isa_runs_here(enum qr_isa isa)
+{
+    __builtin_cpu_init();
+    switch (isa) {
+    case QR_ISA_C:
+        return true;
+    case QR_ISA_AVX2:
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    case QR_ISA_AVX512:
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vnni") && qr_isa_runs_here(QR_ISA_AVX2);
+    case QR_N_ISA:
+        break;
+    }
+    return false;
+}
+
+enum qr_isa qr_isa_best(void)
+{
+    const char *wanted = getenv("QUIRE_ISA");
+    enum qr_isa best = QR_ISA_C;
+    for (int i = 0; i < QR_N_ISA; i++) {
+        if (!qr_isa_runs_here(i))
+            continue;
+        best = i;
+        if (wanted && strcmp(wanted, names[i]) == 0)
+            break;
+    }
+    return best;
+}
+
+const struct qr_cpu_table *qr_cpu_table(enum qr_isa isa)
+{
+    return isa == QR_ISA_AVX512 ? &qr_cpu_table_avx512 : isa == QR_ISA_AVX2 ? &qr_cpu_table_avx2 : &qr_cpu_table_c;
+}

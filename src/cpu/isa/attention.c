@@ -1,0 +1,322 @@
+/* attention.c - softmax(q k^T) v over pages (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al.,
+ * FlashAttention, 2022), cut at absolute multiples of 256 positions.
+ *
+ * For a query row (token, head) and a segment: scores = (sum over even d + sum over odd d of q[d] k[d]) * scale, d ascending in
+ * each sum, capped where the model caps; m = the largest; p = exp(score - m); l = sum of p, lane by lane over pages, then over
+ * lanes; a[d] = sum of p v[d], positions ascending. Segments are merged left to right. Rows are only put side by side, so
+ * a row gets the same bits in any tile. Lanes and rows of a page that the token may not see are never read into a
+ * result: they may hold anything. */
+#include <math.h>
+#include "cpu/isa/kernels.h"
+#include "cpu/isa/vec_math.h"
+
+struct row {
+    const float *q;
+    int lo, hi; /* positions of this segment that the row sees: [lo, hi), counted from the segment's start */
+    float m, l;
+};
+
+struct tile {
+    const struct qr_attn_job *job;
+    int n_row;
+    struct row row[QR_ATTN_ROWS];
+    float *score;             /* [n_row][256] */
+    float *sums;              /* [n_row][v_stride] of this segment */
+    float *total;             /* [n_row][v_stride] of all segments so far */
+    float *total_m, *total_l; /* [n_row] */
+    float *page;              /* [16 * v_stride] fp32 copy of a page of another type */
+};
+
+/* ------------------------------------------------------------------ pages */
+
+/* n elements of a page as fp32: the page itself, or a copy. */
+static const float *page_f32(const struct tile *tile, const uint8_t *page, size_t n)
+{
+    enum qr_dtype type = tile->job->kv->type;
+    if (type == QR_F32)
+        return (const float *)(const void *)page;
+    const uint16_t *half = (const uint16_t *)(const void *)page;
+    for (size_t i = 0; i < n; i += 16)
+        v_store(tile->page + i, type == QR_F16 ? v_load_f16(half + i) : v_load_bf16(half + i));
+    return tile->page;
+}
+
+static const uint8_t *page_at(const struct qr_attn_job *job, int page)
+{
+    return job->kv->data + (uint64_t)job->block_table[page] * job->kv->block_bytes + job->page_offset;
+}
+
+/* ----------------------------------------------------------------- scores */
+
+QR_INLINE vf finish_score(const struct qr_attn_job *job, const struct row *row, int first, vf even, vf odd)
+{
+    vf s = v_mul(v_add(even, odd), v_set1(job->scale));
+    if (job->soft_cap > 0)
+        s = v_mul(v_tanh(v_div(s, v_set1(job->soft_cap))), v_set1(job->soft_cap));
+    return v_keep(s, row->lo - first, row->hi - first, v_set1(-INFINITY));
+}
+
+/* Scores of n rows (a constant) for the 16 positions from `first` on. */
+QR_INLINE void score_rows(struct tile *tile, const float *k, int first, int r0, int n)
+{
+    uint32_t head_dim = tile->job->kv->head_dim;
+    const struct row *row = tile->row + r0;
+    vf even[V_TILE_ATTN], odd[V_TILE_ATTN];
+    for (int i = 0; i < n; i++)
+        even[i] = odd[i] = v_zero();
+    for (uint32_t d = 0; d < head_dim; d += 2) {
+        vf k0 = v_load(k + d * 16), k1 = v_load(k + d * 16 + 16);
+        for (int i = 0; i < n; i++) {
+            even[i] = v_fma(k0, v_set1(row[i].q[d]), even[i]);
+            odd[i] = v_fma(k1, v_set1(row[i].q[d + 1]), odd[i]);
+        }
+    }
+    for (int i = 0; i < n; i++)
+        v_store(tile->score + (r0 + i) * QR_SEGMENT + first, finish_score(tile->job, &row[i], first, even[i], odd[i]));
+}
+
+static int row_sees_page(const struct row *row, int first)
+{
+    return row->lo < first + 16 && row->hi > first;
+}
+
+/* Do both rows see the same part of the page? */
+static int row_sees_alike(const struct row *a, const struct row *b, int first)
+{
+    int lo = a->lo > first ? a->lo : first, lo2 = b->lo > first ? b->lo : first;
+    int hi = a->hi < first + 16 ? a->hi : first + 16, hi2 = b->hi < first + 16 ? b->hi : first + 16;
+    return lo == lo2 && hi == hi2;
+}
+
+/* All scores of a segment; pages of 16 positions, from the segment's start. */
+static void score_segment(struct tile *tile, int segment, int page0, int page1)
+{
+    for (int p = page0; p < page1; p++) {
+        const uint8_t *page = page_at(tile->job, segment * QR_SEGMENT_PAGES + p);
+        const float *k = page_f32(tile, page, (size_t)tile->job->kv->head_dim * 16);
+        for (int r = 0, n; r < tile->n_row; r += n) {
+            for (n = 0; n < V_TILE_ATTN && r + n < tile->n_row && row_sees_page(&tile->row[r + n], p * 16);)
+                n++;
+            if (n == V_TILE_ATTN)
+                score_rows(tile, k, p * 16, r, V_TILE_ATTN);
+            else if (n == 0)
+                n = 1;
+            else
+                for (int i = 0; i < n; i++)
+                    score_rows(tile, k, p * 16, r + i, 1);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- softmax */
+
+static void softmax_row(struct row *row, float *score)
+{
+    int begin = row->lo & ~15, end = row->hi;
+    vf most = v_set1(-INFINITY), sum = v_zero();
+    for (int i = begin; i < end; i += 16)
+        most = v_max(most, v_load(score + i));
+    row->m = v_hmax(most);
+    vf m = v_set1(row->m);
+    for (int i = begin; i < end; i += 16) {
+        vf p = v_exp(v_sub(v_load(score + i), m));
+        v_store(score + i, p);
+        sum = v_add(sum, p);
+    }
+    row->l = v_sum(sum);
+}
+
+/* ----------------------------------------------------------------- values */
+
+/* sums[0 .. n) += p v over positions [lo, hi) of a page; n rows and dims vectors of columns, constants. */
+QR_INLINE void value_rows(struct tile *tile, const float *v, int first, int lo, int hi, int r0, int n, uint32_t column,
+                          int dims)
+{
+    size_t stride = tile->job->kv->v_stride;
+    vf a[V_TILE_ATTN][V_TILE_DIM];
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < dims; c++)
+            a[i][c] = v_load(tile->sums + (size_t)(r0 + i) * stride + column + (size_t)c * 16);
+    for (int j = lo; j < hi; j++) {
+        vf x[V_TILE_DIM];
+        for (int c = 0; c < dims; c++)
+            x[c] = v_load(v + (size_t)j * stride + column + (size_t)c * 16);
+        for (int i = 0; i < n; i++) {
+            vf p = v_set1(tile->score[(r0 + i) * QR_SEGMENT + first + j]);
+            for (int c = 0; c < dims; c++)
+                a[i][c] = v_fma(p, x[c], a[i][c]);
+        }
+    }
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < dims; c++)
+            v_store(tile->sums + (size_t)(r0 + i) * stride + column + (size_t)c * 16, a[i][c]);
+}
+
+QR_INLINE void value_columns(struct tile *tile, const float *v, int first, int lo, int hi, int r0, int n)
+{
+    uint32_t stride = tile->job->kv->v_stride, c = 0;
+    for (; c + 16 * V_TILE_DIM <= stride; c += 16 * V_TILE_DIM)
+        value_rows(tile, v, first, lo, hi, r0, n, c, V_TILE_DIM);
+    for (; c < stride; c += 16)
+        value_rows(tile, v, first, lo, hi, r0, n, c, 1);
+}
+
+static void value_segment(struct tile *tile, int segment, int page0, int page1)
+{
+    const struct qr_kv *kv = tile->job->kv;
+    for (int p = page0; p < page1; p++) {
+        const uint8_t *page = page_at(tile->job, segment * QR_SEGMENT_PAGES + p) + kv->v_offset;
+        const float *v = page_f32(tile, page, (size_t)kv->v_stride * 16);
+        for (int r = 0, n; r < tile->n_row; r += n) {
+            const struct row *row = &tile->row[r];
+            int lo = row->lo - p * 16, hi = row->hi - p * 16;
+            n = 1;
+            if (!row_sees_page(row, p * 16))
+                continue;
+            lo = lo < 0 ? 0 : lo;
+            hi = hi > 16 ? 16 : hi;
+            if (r + 1 < tile->n_row && row_sees_alike(row, row + 1, p * 16))
+                n = 2;
+            if (n == 2)
+                value_columns(tile, v, p * 16, lo, hi, r, 2);
+            else
+                value_columns(tile, v, p * 16, lo, hi, r, 1);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ merge */
+
+/* total (m, l, a) and one more segment's; *l == 0 and m == -INFINITY: nothing yet. */
+static void merge(float *m, float *l, float *a, float m2, float l2, const float *a2, uint32_t n)
+{
+    if (*l == 0 && *m == -INFINITY) {
+        *m = m2;
+        *l = l2;
+        memcpy(a, a2, (size_t)n * 4);
+        return;
+    }
+    float most = *m > m2 ? *m : m2, factor[16] = {0};
+    factor[0] = *m - most;
+    factor[1] = m2 - most;
+    v_store(factor, v_exp(v_load(factor)));
+    vf f = v_set1(factor[0]), f2 = v_set1(factor[1]);
+    for (uint32_t c = 0; c < n; c += 16)
+        v_store(a + c, v_fma(v_load(a2 + c), f2, v_mul(v_load(a + c), f)));
+    *m = most;
+    *l = *l * factor[0] + l2 * factor[1];
+}
+
+static void write_row(float *y, const float *a, float l, uint32_t n)
+{
+    vf inverse = v_set1(1.0f / l);
+    for (uint32_t c = 0; c < n; c += 16)
+        v_store_n(y + c, v_mul(v_load(a + c), inverse), v_count((int)(n - c)));
+}
+
+/* --------------------------------------------------------------- the whole */
+
+/* Sets lo and hi of every row for the segment; returns the pages that any of them sees. */
+static void see_segment(struct tile *tile, int segment, int *page0, int *page1)
+{
+    const struct qr_attn_job *job = tile->job;
+    int start = segment * QR_SEGMENT, lo = QR_SEGMENT, hi = 0;
+    for (int r = 0; r < tile->n_row; r++) {
+        struct row *row = &tile->row[r];
+        int position = job->position[r / job->group];
+        int first = qr_attn_first(position, job->window) - start, last = position + 1 - start;
+        row->lo = first < 0 ? 0 : first > QR_SEGMENT ? QR_SEGMENT : first;
+        row->hi = last < 0 ? 0 : last > QR_SEGMENT ? QR_SEGMENT : last;
+        if (row->lo >= row->hi) {
+            row->lo = row->hi = 0;
+            continue;
+        }
+        lo = row->lo < lo ? row->lo : lo;
+        hi = row->hi > hi ? row->hi : hi;
+    }
+    *page0 = lo / 16;
+    *page1 = (hi + 15) / 16;
+}
+
+static void run_segment(struct tile *tile, int segment)
+{
+    size_t stride = tile->job->kv->v_stride;
+    int page0, page1;
+    see_segment(tile, segment, &page0, &page1);
+    if (page0 >= page1)
+        return;
+    score_segment(tile, segment, page0, page1);
+    for (int r = 0; r < tile->n_row; r++)
+        if (tile->row[r].hi)
+            softmax_row(&tile->row[r], tile->score + r * QR_SEGMENT);
+    memset(tile->sums, 0, (size_t)tile->n_row * stride * 4);
+    value_segment(tile, segment, page0, page1);
+}
+
+static void run_tile(struct tile *tile)
+{
+    const struct qr_attn_job *job = tile->job;
+    size_t stride = job->kv->v_stride;
+    int begin = INT32_MAX, end = 0;
+    for (int i = 0; i < job->n_token; i++) {
+        int first = qr_attn_first(job->position[i], job->window) / QR_SEGMENT;
+        int last = job->position[i] / QR_SEGMENT + 1;
+        begin = first < begin ? first : begin;
+        end = last > end ? last : end;
+    }
+    begin = begin > job->segment0 ? begin : job->segment0;
+    end = end < job->segment1 ? end : job->segment1;
+    for (int r = 0; r < tile->n_row; r++) {
+        tile->total_m[r] = -INFINITY;
+        tile->total_l[r] = 0;
+    }
+    for (int s = begin; s < end; s++) {
+        run_segment(tile, s);
+        for (int r = 0; r < tile->n_row; r++) {
+            const struct row *row = &tile->row[r];
+            if (!row->hi)
+                continue;
+            const float *sums = tile->sums + (size_t)r * stride;
+            if (job->partial) {
+                float *out =
+                    job->partial + ((size_t)(s - job->segment0) * (size_t)tile->n_row + (size_t)r) * (stride + 2);
+                out[0] = row->m;
+                out[1] = row->l;
+                memcpy(out + 2, sums, stride * 4);
+            } else {
+                merge(&tile->total_m[r], &tile->total_l[r], tile->total + (size_t)r * stride, row->m, row->l, sums,
+                      (uint32_t)stride);
+            }
+        }
+    }
+}
+
+/* Up to QR_ATTN_ROWS rows at a time; the scratch is cut up in the order of qr_attn_scratch. */
+void QR_NAME(qr_k_attention)(const struct qr_attn_job *job)
+{
+    struct tile tile = {.job = job, .n_row = job->n_token * job->group};
+    size_t stride = job->kv->v_stride, n = QR_ATTN_ROWS;
+    uint32_t head_dim = job->kv->head_dim;
+    tile.score = job->scratch;
+    tile.sums = tile.score + n * QR_SEGMENT;
+    tile.total = tile.sums + n * stride;
+    tile.page = tile.total + n * stride;
+    tile.total_m = tile.page + 16 * stride;
+    tile.total_l = tile.total_m + n;
+    for (int r = 0; r < tile.n_row; r++)
+        tile.row[r].q = job->q + (size_t)(r / job->group) * job->q_stride + (size_t)(r % job->group) * head_dim;
+    run_tile(&tile);
+    for (int r = 0; r < tile.n_row && !job->partial; r++)
+        write_row(job->y + (size_t)(r / job->group) * job->y_stride + (size_t)(r % job->group) * head_dim,
+                  tile.total + (size_t)r * stride, tile.total_l[r], head_dim);
+}
+
+void QR_NAME(qr_k_attention_merge)(const struct qr_attn_merge_job *job)
+{
+    float m = -INFINITY, l = 0, *a = job->scratch;
+    for (int s = job->segment0; s < job->segment1; s++) {
+        const float *part = job->partial + (size_t)(s - job->segment0) * job->partial_stride;
+        merge(&m, &l, a, part[0], part[1], part + 2, job->v_stride);
+    }
+    write_row(job->y, a, l, job->head_dim);
+}

@@ -1,0 +1,83 @@
+/* dot_float.c - LINEAR for F32, F16 and BF16 weights: fp32 activations, fp32 multiply-adds.
+ *
+ * For a row and a token: total = 0; for each block of 32 columns in order: s = w x of the first column, then
+ * s = fma(w, x, s) column by column; total += s. */
+#include "cpu/isa/kernels.h"
+
+QR_INLINE vf load_column(enum qr_dtype type, const uint8_t *panel, size_t column)
+{
+    if (type == QR_F32)
+        return v_load((const float *)(const void *)panel + column * 16);
+    const uint16_t *p = (const uint16_t *)(const void *)panel + column * 16;
+    return type == QR_F16 ? v_load_f16(p) : v_load_bf16(p);
+}
+
+/* acc[i] of nt tokens, blocks one after the other at x; n columns, 32 but in the last block. nt is a constant. */
+QR_INLINE void dot_tokens(int nt, const vf *w, const float *x, int n, vf *acc)
+{
+    vf s[V_TILE_F32];
+    for (int i = 0; i < nt; i++)
+        s[i] = v_mul(w[0], v_set1(x[i * QR_ACT_BLOCK]));
+    for (int j = 1; j < n; j++)
+        for (int i = 0; i < nt; i++)
+            s[i] = v_fma(w[j], v_set1(x[i * QR_ACT_BLOCK + j]), s[i]);
+    for (int i = 0; i < nt; i++)
+        acc[i] = v_add(acc[i], s[i]);
+}
+
+QR_INLINE void store_rows(const struct qr_dot *job, int panel, int token, vf acc)
+{
+    float *y = job->y + (size_t)token * job->y_stride + panel * 16;
+    int n = job->n_row - panel * 16;
+    if (n >= 16) {
+        v_store(y, job->bias ? v_add(acc, v_load(job->bias + panel * 16)) : acc);
+        return;
+    }
+    v_store_n(y, job->bias ? v_add(acc, v_load_n(job->bias + panel * 16, n)) : acc, n);
+}
+
+/* n columns of a block, converted and multiplied for a tile of tokens after another. */
+QR_INLINE void dot_block(enum qr_dtype type, const uint8_t *panel, size_t column, int n, const float *x, int nt,
+                         vf *acc)
+{
+    vf w[QR_ACT_BLOCK];
+    int i = 0;
+    for (int j = 0; j < n; j++)
+        w[j] = load_column(type, panel, column + (size_t)j);
+    for (; i + V_TILE_F32 <= nt; i += V_TILE_F32)
+        dot_tokens(V_TILE_F32, w, x + i * QR_ACT_BLOCK, n, acc + i);
+    for (; i < nt; i++)
+        dot_tokens(1, w, x + i * QR_ACT_BLOCK, n, acc + i);
+}
+
+QR_INLINE void dot_panels(enum qr_dtype type, const struct qr_dot *job)
+{
+    const struct qr_act *act = job->act;
+    int nt = job->nt, whole = act->n_col / QR_ACT_BLOCK, rest = act->n_col % QR_ACT_BLOCK;
+    vf acc[QR_MAX_CHUNK];
+    for (int p = 0; p < job->n_panel; p++) {
+        const uint8_t *panel = job->panel + (size_t)p * job->panel_bytes;
+        const float *x = act->f32 + (size_t)job->t0 * (size_t)act->n_block * QR_ACT_BLOCK;
+        for (int i = 0; i < nt; i++)
+            acc[i] = v_zero();
+        for (int b = 0; b < whole; b++, x += (size_t)nt * QR_ACT_BLOCK) {
+            if (nt == 1)
+                dot_block(type, panel, (size_t)b * QR_ACT_BLOCK, QR_ACT_BLOCK, x, 1, acc);
+            else
+                dot_block(type, panel, (size_t)b * QR_ACT_BLOCK, QR_ACT_BLOCK, x, nt, acc);
+        }
+        if (rest)
+            dot_block(type, panel, (size_t)whole * QR_ACT_BLOCK, rest, x, nt, acc);
+        for (int i = 0; i < nt; i++)
+            store_rows(job, p, i, acc[i]);
+    }
+}
+
+#define KERNEL(name, type)                                                                                             \
+    void QR_NAME(qr_k_dot_##name)(const struct qr_dot *job)                                                            \
+    {                                                                                                                  \
+        dot_panels(type, job);                                                                                         \
+    }
+KERNEL(f32, QR_F32)
+KERNEL(f16, QR_F16)
+KERNEL(bf16, QR_BF16)

@@ -1,0 +1,124 @@
+/* dot_int.c - LINEAR for block types: int16 activations times integer codes, summed exactly in int32 over 32
+ * columns, then one fp32 multiply-add a block.
+ *
+ * For a row and a token: total = 0; for each block of 32 columns in order:
+ *     s = sum of code_w * code_x - offset * sum of code_x            exact: below 255 * 32767 * 32 < 2^28
+ *     total = fma(float(s), d_w * scale_x, total)
+ *     total = fma(m_w, scale_x * sum of code_x, total)               types with a minimum
+ * (Q6_K: s and d_w per 16 columns.) Integers may be summed in any order, so every tile shape gives these bits. */
+#include "cpu/isa/dot_part.h"
+#include "cpu/isa/kernels.h"
+
+/* acc[i] of nt tokens whose blocks stand one after the other at code and meta. nt is a constant. */
+QR_INLINE void dot_tokens(enum qr_dtype type, int nt, const struct part *part, const int16_t *code,
+                          const struct qr_act_meta *meta, vf *acc)
+{
+    vi s[V_TILE_INT], high[V_TILE_INT];
+    for (int i = 0; i < nt; i++)
+        s[i] = high[i] = i_set1(0);
+    for (int j = 0; j < 16; j++)
+        for (int i = 0; i < nt; i++) {
+            vi x = i_pair(code + i * QR_ACT_BLOCK + 2 * j);
+            if (type == QR_Q6_K && j >= 8)
+                high[i] = i_dot(high[i], part->w[j], x);
+            else
+                s[i] = i_dot(s[i], part->w[j], x);
+        }
+    for (int i = 0; i < nt; i++) {
+        vf scale = v_set1(meta[i].scale);
+        if (type == QR_Q6_K) {
+            vi sum_high = i_set1(meta[i].sum_high), sum_low = i_sub(i_set1(meta[i].sum), sum_high);
+            s[i] = i_sub(s[i], i_sll32(sum_low, 5));
+            high[i] = i_sub(high[i], i_sll32(sum_high, 5));
+        } else if (part_offset_log2(type)) {
+            s[i] = i_sub(s[i], i_sll32(i_set1(meta[i].sum), part_offset_log2(type)));
+        }
+        acc[i] = v_fma(i_to_f(s[i]), v_mul(part->d[0], scale), acc[i]);
+        if (type == QR_Q6_K)
+            acc[i] = v_fma(i_to_f(high[i]), v_mul(part->d[1], scale), acc[i]);
+        if (part_has_min(type))
+            acc[i] = v_fma(part->m, v_set1(meta[i].scale_sum), acc[i]);
+    }
+}
+
+QR_INLINE void store_rows(const struct qr_dot *job, int panel, int token, vf acc)
+{
+    float *y = job->y + (size_t)token * job->y_stride + panel * 16;
+    int n = job->n_row - panel * 16;
+    if (n >= 16) {
+        v_store(y, job->bias ? v_add(acc, v_load(job->bias + panel * 16)) : acc);
+        return;
+    }
+    v_store_n(y, job->bias ? v_add(acc, v_load_n(job->bias + panel * 16, n)) : acc, n);
+}
+
+/* One token: a part goes from memory through registers once. */
+QR_INLINE void dot_one(enum qr_dtype type, const struct qr_dot *job)
+{
+    const struct qr_act *act = job->act;
+    size_t at = (size_t)job->t0 * (size_t)act->n_block;
+    for (int p = 0; p < job->n_panel; p++) {
+        const uint8_t *head = job->panel + (size_t)p * job->panel_bytes, *src = head + part_head_bytes(type);
+        vf acc = v_zero();
+        for (int b = 0; b < act->n_block; b++) {
+            struct part part;
+            load_part(type, head, src, &part);
+            dot_tokens(type, 1, &part, act->code + (at + (size_t)b) * QR_ACT_BLOCK, act->meta + at + b, &acc);
+            src += part_bytes(type);
+            if (part_is_k(type) && b % 8 == 7) {
+                head = src;
+                src += part_head_bytes(type);
+            }
+        }
+        store_rows(job, p, 0, acc);
+    }
+}
+
+/* Many tokens: a part is taken apart once and meets them a tile at a time; their totals wait in the first cache. */
+QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
+{
+    const struct qr_act *act = job->act;
+    int nt = job->nt;
+    vf acc[QR_MAX_CHUNK];
+    for (int p = 0; p < job->n_panel; p++) {
+        const uint8_t *head = job->panel + (size_t)p * job->panel_bytes, *src = head + part_head_bytes(type);
+        size_t at = (size_t)job->t0 * (size_t)act->n_block;
+        for (int i = 0; i < nt; i++)
+            acc[i] = v_zero();
+        for (int b = 0; b < act->n_block; b++, at += (size_t)nt) {
+            const int16_t *code = act->code + at * QR_ACT_BLOCK;
+            const struct qr_act_meta *meta = act->meta + at;
+            struct part part;
+            int i = 0;
+            load_part(type, head, src, &part);
+            for (; i + V_TILE_INT <= nt; i += V_TILE_INT)
+                dot_tokens(type, V_TILE_INT, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
+            for (; i < nt; i++)
+                dot_tokens(type, 1, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
+            src += part_bytes(type);
+            if (part_is_k(type) && b % 8 == 7) {
+                head = src;
+                src += part_head_bytes(type);
+            }
+        }
+        for (int i = 0; i < nt; i++)
+            store_rows(job, p, i, acc[i]);
+    }
+}
+
+#define KERNEL(name, type)                                                                                             \
+    void QR_NAME(qr_k_dot_##name)(const struct qr_dot *job)                                                            \
+    {                                                                                                                  \
+        if (job->nt == 1)                                                                                              \
+            dot_one(type, job);                                                                                        \
+        else                                                                                                           \
+            dot_many(type, job);                                                                                       \
+    }
+KERNEL(q8_0, QR_Q8_0)
+KERNEL(q4_0, QR_Q4_0)
+KERNEL(q4_1, QR_Q4_1)
+KERNEL(q5_0, QR_Q5_0)
+KERNEL(q5_1, QR_Q5_1)
+KERNEL(q4_k, QR_Q4_K)
+KERNEL(q5_k, QR_Q5_K)
+KERNEL(q6_k, QR_Q6_K)

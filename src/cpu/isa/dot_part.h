@@ -1,0 +1,153 @@
+/* dot_part.h - 32 columns of a panel as factors of i_dot, for each block type. The layout is base/pack.c's; the
+ * offsets here are constants so that a kernel is compiled for one type. */
+#ifndef QR_CPU_ISA_DOT_PART_H
+#define QR_CPU_ISA_DOT_PART_H
+#include "base/pack.h"
+#include "cpu/isa/vec.h"
+
+struct part {
+    vi w[16]; /* columns 2j and 2j+1 of the 16 rows as two int16: codes, offset not taken off */
+    vf d[2];  /* what a code is worth; [1]: in columns 16..31, for Q6_K only */
+    vf m;     /* added to every value; types with a minimum */
+};
+
+/* Bytes of the parts of a record: base/pack.c, checked by tests/cpu/test_linear.c through every result. */
+QR_INLINE int part_has_min(enum qr_dtype type)
+{
+    return type == QR_Q4_1 || type == QR_Q5_1 || type == QR_Q4_K || type == QR_Q5_K;
+}
+
+QR_INLINE int part_is_k(enum qr_dtype type)
+{
+    return type == QR_Q4_K || type == QR_Q5_K || type == QR_Q6_K;
+}
+
+QR_INLINE int part_is_5bit(enum qr_dtype type)
+{
+    return type == QR_Q5_0 || type == QR_Q5_1 || type == QR_Q5_K;
+}
+
+/* log2 of the number that is taken off every code; 0: none. */
+QR_INLINE int part_offset_log2(enum qr_dtype type)
+{
+    return type == QR_Q8_0 ? 7 : type == QR_Q4_0 ? 3 : type == QR_Q5_0 ? 4 : type == QR_Q6_K ? 5 : 0;
+}
+
+QR_INLINE int part_scale_bytes(enum qr_dtype type)
+{
+    return type == QR_Q4_1 || type == QR_Q5_1 ? 64 : 32;
+}
+
+QR_INLINE size_t part_bytes(enum qr_dtype type)
+{
+    int low = type == QR_Q8_0 ? 512 : 256, high = part_is_5bit(type) ? 64 : type == QR_Q6_K ? 128 : 0;
+    return (size_t)(part_scale_bytes(type) + low + high);
+}
+
+QR_INLINE size_t part_head_bytes(enum qr_dtype type)
+{
+    return type == QR_Q6_K ? 32 : part_is_k(type) ? 64 : 0;
+}
+
+QR_INLINE vf load_f16(const uint8_t *p)
+{
+    return v_load_f16((const uint16_t *)(const void *)p);
+}
+
+QR_INLINE void load_low(const uint8_t *p, vi w[16])
+{
+    vi mask = i_set1(0x000f000f);
+    for (int g = 0; g < 4; g++) {
+        vi x = i_load(p + g * 64);
+        w[4 * g] = i_and(x, mask);
+        w[4 * g + 1] = i_and(i_srl16(x, 4), mask);
+        w[4 * g + 2] = i_and(i_srl16(x, 8), mask);
+        w[4 * g + 3] = i_srl16(x, 12);
+    }
+}
+
+QR_INLINE void load_bytes(const uint8_t *p, vi w[16])
+{
+    vi mask = i_set1(0x00ff00ff);
+    for (int g = 0; g < 8; g++) {
+        vi x = i_load(p + g * 64);
+        w[2 * g] = i_and(x, mask);
+        w[2 * g + 1] = i_srl16(x, 8);
+    }
+}
+
+/* Bit j of each int16 to bit 4 of w[j]. */
+QR_INLINE void add_high1(const uint8_t *p, vi w[16])
+{
+    vi x = i_load(p), mask = i_set1(0x00100010);
+#define HIGH_LEFT(j)  w[j] = i_or(w[j], i_and(i_sll16(x, 4 - (j)), mask))
+#define HIGH_RIGHT(j) w[j] = i_or(w[j], i_and(i_srl16(x, (j)-4), mask))
+    HIGH_LEFT(0);
+    HIGH_LEFT(1);
+    HIGH_LEFT(2);
+    HIGH_LEFT(3);
+    w[4] = i_or(w[4], i_and(x, mask));
+    HIGH_RIGHT(5);
+    HIGH_RIGHT(6);
+    HIGH_RIGHT(7);
+    HIGH_RIGHT(8);
+    HIGH_RIGHT(9);
+    HIGH_RIGHT(10);
+    HIGH_RIGHT(11);
+    HIGH_RIGHT(12);
+    HIGH_RIGHT(13);
+    HIGH_RIGHT(14);
+    HIGH_RIGHT(15);
+#undef HIGH_LEFT
+#undef HIGH_RIGHT
+}
+
+/* Field j of 2 bits of each int16 to bits 4 and 5 of w[j]; two words of 8 fields. */
+QR_INLINE void add_high2(const uint8_t *p, vi w[16])
+{
+    vi mask = i_set1(0x00300030);
+    for (int h = 0; h < 2; h++) {
+        vi x = i_load(p + h * 64);
+        vi *u = w + 8 * h;
+        u[0] = i_or(u[0], i_and(i_sll16(x, 4), mask));
+        u[1] = i_or(u[1], i_and(i_sll16(x, 2), mask));
+        u[2] = i_or(u[2], i_and(x, mask));
+        u[3] = i_or(u[3], i_and(i_srl16(x, 2), mask));
+        u[4] = i_or(u[4], i_and(i_srl16(x, 4), mask));
+        u[5] = i_or(u[5], i_and(i_srl16(x, 6), mask));
+        u[6] = i_or(u[6], i_and(i_srl16(x, 8), mask));
+        u[7] = i_or(u[7], i_and(i_srl16(x, 10), mask));
+    }
+}
+
+/* head: of the record (K types); p: the part. */
+QR_INLINE void load_scales(enum qr_dtype type, const uint8_t *head, const uint8_t *p, struct part *part)
+{
+    if (type == QR_Q6_K) {
+        vf d = load_f16(head);
+        part->d[0] = v_mul(d, i_to_f(i_load_i8(p)));
+        part->d[1] = v_mul(d, i_to_f(i_load_i8(p + 16)));
+    } else if (part_is_k(type)) {
+        part->d[0] = v_mul(load_f16(head), i_to_f(i_load_u8(p)));
+        part->m = v_sub(v_zero(), v_mul(load_f16(head + 32), i_to_f(i_load_u8(p + 16))));
+    } else {
+        part->d[0] = load_f16(p);
+        if (part_has_min(type))
+            part->m = load_f16(p + 32);
+    }
+}
+
+QR_INLINE void load_part(enum qr_dtype type, const uint8_t *head, const uint8_t *p, struct part *part)
+{
+    load_scales(type, head, p, part);
+    p += part_scale_bytes(type);
+    if (type == QR_Q8_0)
+        load_bytes(p, part->w);
+    else
+        load_low(p, part->w);
+    if (part_is_5bit(type))
+        add_high1(p + 256, part->w);
+    if (type == QR_Q6_K)
+        add_high2(p + 256, part->w);
+}
+#endif

@@ -1,0 +1,90 @@
+/* table.c - this instruction set's table, and its small kernels for tests and measurements. */
+#include "cpu/isa/kernels.h"
+#include "cpu/isa/vec_math.h"
+
+void QR_NAME(qr_k_exp)(float *x, int n)
+{
+    for (int i = 0; i < n; i += 16)
+        v_store_n(x + i, v_exp(v_load_n(x + i, v_count(n - i))), v_count(n - i));
+}
+
+void QR_NAME(qr_k_tanh)(float *x, int n)
+{
+    for (int i = 0; i < n; i += 16)
+        v_store_n(x + i, v_tanh(v_load_n(x + i, v_count(n - i))), v_count(n - i));
+}
+
+double QR_NAME(qr_k_read_sum)(const void *data, size_t bytes)
+{
+    const uint8_t *p = data;
+    vi a = i_set1(0), b = a, c = a, d = a;
+    for (size_t i = 0; i + 256 <= bytes; i += 256) {
+        a = i_add(a, i_load(p + i));
+        b = i_add(b, i_load(p + i + 64));
+        c = i_add(c, i_load(p + i + 128));
+        d = i_add(d, i_load(p + i + 192));
+    }
+    return i_sum(i_add(i_add(a, b), i_add(c, d)));
+}
+
+/* 8 chains of products: more than latency needs on any CPU so far. The results are returned so that nothing is
+ * left out; they stay finite. */
+double QR_NAME(qr_k_fma_peak)(int64_t n, bool integer)
+{
+    enum { CHAINS = 8 };
+    vf f[CHAINS], x = v_set1(0.5f);
+    vi s[CHAINS], w = i_set1(0x00010001);
+    for (int i = 0; i < CHAINS; i++) {
+        f[i] = v_set1((float)i);
+        s[i] = i_set1(i);
+    }
+    if (integer)
+        for (int64_t k = 0; k < n; k++) {
+            for (int i = 0; i < CHAINS; i++)
+                s[i] = i_dot(s[i], w, s[i]);
+        }
+    else
+        for (int64_t k = 0; k < n; k++)
+            for (int i = 0; i < CHAINS; i++)
+                f[i] = v_fma(f[i], x, x);
+    double sum = 0;
+    for (int i = 0; i < CHAINS; i++)
+        sum += integer ? (double)(i_sum(s[i]) & 1) : (double)v_sum(f[i]);
+    return sum;
+}
+
+const struct qr_cpu_table QR_NAME(qr_cpu_table) = {
+    .act_i16 = QR_NAME(qr_k_act_i16),
+    .act_f32 = QR_NAME(qr_k_act_f32),
+    .dot =
+        {
+            [QR_F32] = QR_NAME(qr_k_dot_f32),
+            [QR_F16] = QR_NAME(qr_k_dot_f16),
+            [QR_BF16] = QR_NAME(qr_k_dot_bf16),
+            [QR_Q8_0] = QR_NAME(qr_k_dot_q8_0),
+            [QR_Q4_0] = QR_NAME(qr_k_dot_q4_0),
+            [QR_Q4_1] = QR_NAME(qr_k_dot_q4_1),
+            [QR_Q5_0] = QR_NAME(qr_k_dot_q5_0),
+            [QR_Q5_1] = QR_NAME(qr_k_dot_q5_1),
+            [QR_Q4_K] = QR_NAME(qr_k_dot_q4_k),
+            [QR_Q5_K] = QR_NAME(qr_k_dot_q5_k),
+            [QR_Q6_K] = QR_NAME(qr_k_dot_q6_k),
+        },
+    .mean_square = QR_NAME(qr_k_mean_square),
+    .rsqrt = QR_NAME(qr_k_rsqrt),
+    .scale_rows = QR_NAME(qr_k_scale_rows),
+    .scale_cols = QR_NAME(qr_k_scale_cols),
+    .rmsnorm = QR_NAME(qr_k_rmsnorm),
+    .add = QR_NAME(qr_k_add),
+    .add_rmsnorm = QR_NAME(qr_k_add_rmsnorm),
+    .silu = QR_NAME(qr_k_silu),
+    .mul = QR_NAME(qr_k_mul),
+    .silu_mul = QR_NAME(qr_k_silu_mul),
+    .rope_store = QR_NAME(qr_k_rope_store),
+    .attention = QR_NAME(qr_k_attention),
+    .attention_merge = QR_NAME(qr_k_attention_merge),
+    .exp = QR_NAME(qr_k_exp),
+    .tanh = QR_NAME(qr_k_tanh),
+    .read_sum = QR_NAME(qr_k_read_sum),
+    .fma_peak = QR_NAME(qr_k_fma_peak),
+};

@@ -1,0 +1,38 @@
+/* vec.h - sixteen lanes: what the kernels are written in, once for all instruction sets.
+ *
+ * vf holds 16 fp32, vi 16 int32; a vi is also read as 32 int16, two neighbours to a lane. Each back end (plain C,
+ * AVX2, AVX-512) supplies the same static inline functions. Lane order is the order in memory. Sums over
+ * lanes have one fixed order per back end; back ends may differ from one another in the last bit. */
+#ifndef QR_CPU_ISA_VEC_H
+#define QR_CPU_ISA_VEC_H
+#include <stdint.h>
+#include <string.h>
+
+#define QR_INLINE     static inline __attribute__((always_inline))
+#define QR_CAT_(a, b) a##_##b
+#define QR_CAT(a, b)  QR_CAT_(a, b)
+/* External name of a kernel in this instruction set: QR_NAME(qr_k_add) is qr_k_add_avx2. */
+#define QR_NAME(name) QR_CAT(name, QR_ISA)
+
+#if defined(QR_AVX512)
+#include "cpu/isa/vec_avx512.h"
+#elif defined(QR_AVX2)
+#include "cpu/isa/vec_avx2.h"
+#else
+#include "cpu/isa/vec_c.h"
+#endif
+
+/* Two neighbouring int16 in every lane. */
+QR_INLINE vi i_pair(const int16_t *p)
+{
+    int32_t x;
+    memcpy(&x, p, 4);
+    return i_set1(x);
+}
+
+/* 32 columns of a row at most 16 at a time: how many of the n that are left belong to this vector. */
+QR_INLINE int v_count(int left)
+{
+    return left < 16 ? left : 16;
+}
+#endif

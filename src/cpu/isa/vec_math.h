@@ -1,0 +1,44 @@
+/* vec_math.h - exp and tanh on 16 lanes, from vec.h's operations. */
+#ifndef QR_CPU_ISA_VEC_MATH_H
+#define QR_CPU_ISA_VEC_MATH_H
+#include "cpu/isa/vec.h"
+
+/* 2^n for integers in [-126, 127]. */
+QR_INLINE vf v_exp2_int(vi n)
+{
+    return i_as_f(i_sll32(i_add(n, i_set1(127)), 23));
+}
+
+/* About 1 ulp. exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2 by Cody and Waite's subtraction in two parts;
+ * exp(r) = 1 + r + r^2 P(r), P of degree 4 fitted for the least largest relative error (3.6e-9). 2^n is applied in two halves,
+ * so that results go through subnormals to 0 and overflow to infinity. NaN stays NaN: v_min and v_max return their
+ * second operand then. */
+QR_INLINE vf v_exp(vf x)
+{
+    x = v_max(v_set1(-110.0f), v_min(v_set1(90.0f), x));
+    vi n = v_to_i(v_mul(x, v_set1(0x1.715476p+0f)));
+    vf nf = i_to_f(n);
+    vf r = v_fma(nf, v_set1(-0x1.62e4p-1f), x); /* 15 bits of ln 2: exact product */
+    r = v_fma(nf, v_set1(-0x1.7f7d1cp-20f), r);
+    vf p = v_set1(0x1.6a1080p-10f);
+    p = v_fma(p, r, v_set1(0x1.1245c8p-7f));
+    p = v_fma(p, r, v_set1(0x1.55593cp-5f));
+    p = v_fma(p, r, v_set1(0x1.555482p-3f));
+    p = v_fma(p, r, v_set1(0x1.fffffcp-2f));
+    p = v_add(v_fma(v_mul(r, r), p, r), v_set1(1.0f));
+    vi half = i_sra32(n, 1);
+    return v_mul(v_mul(p, v_exp2_int(half)), v_exp2_int(i_sub(n, half)));
+}
+
+/* 1 - 2 / (exp(2x) + 1): absolute error 1e-7, enough for a soft cap. */
+QR_INLINE vf v_tanh(vf x)
+{
+    vf one = v_set1(1.0f), e = v_exp(v_add(x, x));
+    return v_sub(one, v_div(v_set1(2.0f), v_add(e, one)));
+}
+
+QR_INLINE vf v_silu(vf x)
+{
+    return v_div(x, v_add(v_set1(1.0f), v_exp(v_sub(v_zero(), x))));
+}
+#endif
