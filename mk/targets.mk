@@ -52,7 +52,7 @@ PLAIN_TESTS := $(patsubst $(B)/%,$(ROOT)/%,$(TESTS))
 # Python tests and checks run the plain binary, so that their time is not the sanitizers'.
 export QUIRE = $(abspath $(ROOT)/quire)
 RULES := --check includes "tools/check_includes.py" --check symbols "tools/check_symbols.py $(ROOT)/libquire.a"
-CHECKS := $(RULES) --check valgrind "tools/check_valgrind.sh $(ROOT)/quire"
+CHECKS := $(RULES) --check valgrind "tools/check_valgrind.sh $(ROOT)/quire" --check install "tools/check_install.sh $(ROOT)"
 PYTEST := --pytest $(VENV)/bin/python tests/conformance
 
 test-programs:

@@ -23,6 +23,7 @@ import xml.etree.ElementTree
 from dataclasses import dataclass, field
 
 SKIP = 77
+RUNNING = set()  # process groups to end when the runner is interrupted
 
 
 @dataclass
@@ -36,23 +37,29 @@ class Result:
 
 
 def run(command, timeout, shell=False):
-    """(exit status or None after a time-out, output). The whole process group ends at the limit."""
-    process = subprocess.Popen(
-        command, shell=shell, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    """(exit status, or text about why there is none; output). The whole process group ends at the limit."""
+    try:
+        process = subprocess.Popen(
+            command, shell=shell, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        return f"could not be started: {error}", ""
+    RUNNING.add(process.pid)
     try:
         output, _ = process.communicate(timeout=timeout)
-        return process.returncode, output.decode(errors="replace")
+        status = process.returncode
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
-        return None, output.decode(errors="replace")
+        status = f"ran longer than {timeout:g} s"
+    RUNNING.discard(process.pid)
+    return status, output.decode(errors="replace")
 
 
-def ending(status, timeout):
-    if status is None:
-        return f"ran longer than {timeout} s"
+def ending(status):
+    if isinstance(status, str):
+        return status
     return f"ended by signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
 
@@ -66,7 +73,7 @@ def run_program(path, timeout):
     result.failed = len(failed)
     if status != 0 and not failed:
         result.failed = 1
-        result.output += f"\n{path}: {ending(status, timeout)}"
+        result.output += f"\n{path}: {ending(status)}"
     elif status == 0 and result.passed == 0 and not result.skipped and not failed:
         result.failed = 1
         result.output += f"\n{path}: ran no test"
@@ -82,7 +89,7 @@ def run_check(name, command, timeout):
         result.skipped = [output.strip().splitlines()[-1] if output.strip() else "no reason given"]
     else:
         result.failed = 1
-        result.output += f"\n{name}: {ending(status, timeout)}"
+        result.output += f"\n{name}: {ending(status)}"
     return result
 
 
@@ -105,7 +112,7 @@ def run_pytest(python, folder, timeout):
             result.passed += 1
     if status != 0 and not result.failed:
         result.failed = 1
-        result.output += f"\npytest: {ending(status, timeout)}"
+        result.output += f"\npytest: {ending(status)}"
     return result
 
 
@@ -144,9 +151,15 @@ def main():
         work = [pool.submit(timed, run_pytest, *options.pytest, options.pytest_timeout)] if options.pytest else []
         work += [pool.submit(timed, run_program, path, options.timeout) for path in options.program]
         work += [pool.submit(timed, run_check, *check, options.timeout) for check in options.check]
-        for done in concurrent.futures.as_completed(work):
-            results.append(done.result())
-            show(results[-1], options.verbose)
+        try:
+            for done in concurrent.futures.as_completed(work):
+                results.append(done.result())
+                show(results[-1], options.verbose)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for group in list(RUNNING):
+                os.killpg(group, signal.SIGKILL)
+            sys.exit(130)
 
     skipped = [(result.name, reason) for result in results for reason in result.skipped]
     failed = [result for result in results if result.failed]
