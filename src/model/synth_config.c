@@ -19,10 +19,10 @@ enum qr_status qr_synth_write_json(const char *dir, const char *name, json_t *va
     return status;
 }
 
-/* Puts the new reference into the object; a failure shows in *failed. */
+/* Gives the new reference to the object, which may be NULL; a failure shows in *failed. */
 static void set(json_t *object, const char *key, json_t *value, bool *failed)
 {
-    if (!object || json_object_set_new(object, key, value) != 0)
+    if (json_object_set_new(object, key, value) != 0)
         *failed = true;
 }
 
@@ -33,8 +33,12 @@ static json_t *eos_ids(const struct qr_config *c)
     if (c->n_eos == 1)
         return json_integer(c->eos[0]);
     json_t *ids = json_array();
-    for (int i = 0; i < c->n_eos; i++)
-        json_array_append_new(ids, json_integer(c->eos[i]));
+    for (int i = 0; i < c->n_eos; i++) {
+        if (json_array_append_new(ids, json_integer(c->eos[i])) != 0) {
+            json_decref(ids);
+            return NULL;
+        }
+    }
     return ids;
 }
 

@@ -58,8 +58,9 @@ static bool add_specials(const struct qr_synth_vocab *v, json_t *list, json_t *b
         char id[16];
         snprintf(id, sizeof(id), "%d", i);
         json_t *entry = special(v->token[i]);
-        if (json_object_set_new(entry, "id", json_integer(i)) != 0 || json_array_append_new(list, entry) != 0 ||
-            json_object_set_new(by_id, id, special(v->token[i])) != 0)
+        bool good = json_object_set_new(entry, "id", json_integer(i)) == 0;
+        good &= json_array_append_new(list, entry) == 0;
+        if (!good || json_object_set_new(by_id, id, special(v->token[i])) != 0)
             return false;
     }
     return true;
