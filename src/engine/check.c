@@ -1,7 +1,31 @@
-/* check.c - the door: every field of a request against its limits, before anything is copied. */
+/* check.c - the fields of a request: their defaults, and each against its limits before anything is copied. */
 #include <math.h>
 #include <string.h>
+#include "engine/model.h"
 #include "engine/request.h"
+
+void qr_sampling_defaults(const struct qr_model *model, struct qr_sampling *sampling)
+{
+    *sampling = (struct qr_sampling){
+        .temperature = 1,
+        .top_p = 1,
+        .repetition_penalty = 1,
+        .max_tokens = -1,
+        .logprobs = -1,
+        .prompt_logprobs = -1,
+    };
+    if (!model || !model->source)
+        return;
+    const struct qr_config *c = &model->config; /* negative: generation_config does not say */
+    if (c->gen_temperature >= 0)
+        sampling->temperature = c->gen_temperature;
+    if (c->gen_top_p > 0)
+        sampling->top_p = c->gen_top_p;
+    if (c->gen_top_k >= 0)
+        sampling->top_k = c->gen_top_k;
+    if (c->gen_repetition_penalty > 0)
+        sampling->repetition_penalty = c->gen_repetition_penalty;
+}
 
 static enum qr_status check_real(const char *name, double value, double min, double max, struct qr_err *err)
 {

@@ -138,29 +138,6 @@ const char *qr_model_name(const struct qr_model *model)
     return model->config.name;
 }
 
-void qr_sampling_defaults(const struct qr_model *model, struct qr_sampling *sampling)
-{
-    *sampling = (struct qr_sampling){
-        .temperature = 1,
-        .top_p = 1,
-        .repetition_penalty = 1,
-        .max_tokens = -1,
-        .logprobs = -1,
-        .prompt_logprobs = -1,
-    };
-    if (!model || !model->source)
-        return;
-    const struct qr_config *c = &model->config; /* negative: generation_config does not say */
-    if (c->gen_temperature >= 0)
-        sampling->temperature = c->gen_temperature;
-    if (c->gen_top_p > 0)
-        sampling->top_p = c->gen_top_p;
-    if (c->gen_top_k >= 0)
-        sampling->top_k = c->gen_top_k;
-    if (c->gen_repetition_penalty > 0)
-        sampling->repetition_penalty = c->gen_repetition_penalty;
-}
-
 /* ---------------------------------------------------------------- text */
 
 static enum qr_status needs_tokenizer(const struct qr_model *model, struct qr_err *err)
