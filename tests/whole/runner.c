@@ -85,13 +85,38 @@ int runner_add(struct runner *r, const int32_t *token, int n)
 /* The j-th block of sequence s: scattered, no two alike, so that a kernel which takes blocks as neighbours is found. */
 static int32_t block_of(int s, int j)
 {
-    return (s * TABLE_STRIDE + j) * 29 % N_BLOCK; /* 29 and 96 have no common factor */
+    return (s * TABLE_STRIDE + j) * 29 % N_BLOCK; /* 29 and 240 have no common factor */
+}
+_Static_assert(N_BLOCK == 240, "29 must have no common factor with it");
+
+/* Copies the rows that came back to where their sequences keep them. */
+static void keep_logits(struct runner *r, const struct qr_result *result, int n_row, const int *owner)
+{
+    size_t n_vocab = r->model->n_vocab;
+    for (int i = 0; i < n_row; i++) {
+        struct sequence *q = &r->sequence[owner[i]];
+        memcpy(q->logits + (size_t)r->position[r->row[i]] * n_vocab, result->logits + (size_t)i * n_vocab,
+               n_vocab * sizeof *q->logits);
+    }
+}
+
+/* Puts the next `count` tokens of sequence s into the step's arrays from token n on. */
+static void put_tokens(struct runner *r, int s, int count, int n)
+{
+    const struct sequence *q = &r->sequence[s];
+    assert_true(n + count <= RUNNER_MAX_TOKEN);
+    for (int i = 0; i < count; i++) {
+        int position = q->done + i;
+        r->token[n + i] = q->token[position];
+        r->position[n + i] = position;
+        r->slot[n + i] = block_of(s, position / QR_PAGE) * QR_PAGE + position % QR_PAGE;
+    }
 }
 
 void runner_step(struct runner *r, const int *take)
 {
     int32_t seq_begin[RUNNER_MAX_SEQ + 1] = {0}, seq_len[RUNNER_MAX_SEQ];
-    int which[RUNNER_MAX_SEQ], n_seq = 0, n = 0;
+    int owner[RUNNER_MAX_TOKEN], n_seq = 0, n = 0, n_row = 0;
     for (int s = 0; s < r->n_sequence; s++) {
         struct sequence *q = &r->sequence[s];
         int count = take[s] < q->n - q->done ? take[s] : q->n - q->done;
@@ -99,21 +124,19 @@ void runner_step(struct runner *r, const int *take)
             continue;
         for (int j = 0; j < TABLE_STRIDE; j++)
             r->table[n_seq * TABLE_STRIDE + j] = block_of(s, j);
-        for (int i = 0; i < count; i++, n++) {
-            int position = q->done + i;
-            assert_true(n < RUNNER_MAX_TOKEN);
-            r->token[n] = q->token[position];
-            r->position[n] = position;
-            r->slot[n] = block_of(s, position / QR_PAGE) * QR_PAGE + position % QR_PAGE;
-            r->row[n] = n;
+        put_tokens(r, s, count, n);
+        for (int i = r->wanted == WANT_ALL ? 0 : count - 1; i < count && r->wanted != WANT_NONE; i++) {
+            owner[n_row] = s;
+            r->row[n_row++] = n + i;
         }
-        which[n_seq] = s;
-        seq_len[n_seq] = q->done + count;
+        n += count;
+        q->done += count;
+        seq_len[n_seq] = q->done;
         seq_begin[++n_seq] = n;
     }
     struct qr_step step = {.n_token = n,
                            .n_seq = n_seq,
-                           .n_row = n,
+                           .n_row = n_row,
                            .token = r->token,
                            .position = r->position,
                            .slot = r->slot,
@@ -126,14 +149,8 @@ void runner_step(struct runner *r, const int *take)
     struct qr_err err;
     must(qr_exec_submit(r->exec, &step, &err), &err, "submit");
     must(qr_exec_collect(r->exec, &result, &err), &err, "collect");
-    assert_int_equal(result.n_row, n);
-    for (int i = 0; i < n_seq; i++) {
-        struct sequence *q = &r->sequence[which[i]];
-        size_t count = (size_t)(seq_begin[i + 1] - seq_begin[i]), n_vocab = r->model->n_vocab;
-        memcpy(q->logits + (size_t)q->done * n_vocab, result.logits + (size_t)seq_begin[i] * n_vocab,
-               count * n_vocab * sizeof *q->logits);
-        q->done += (int)count;
-    }
+    assert_int_equal(result.n_row, n_row);
+    keep_logits(r, &result, n_row, owner);
 }
 
 void runner_finish(struct runner *r, int s, int chunk)

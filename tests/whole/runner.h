@@ -5,8 +5,9 @@
 #include "cpu/cpu.h"
 #include "model/source.h"
 #include "model/weights.h"
+#include "plan/exec.h"
 
-enum { RUNNER_MAX_LEN = 256, RUNNER_MAX_SEQ = 6, RUNNER_MAX_TOKEN = 256 };
+enum { RUNNER_MAX_LEN = 640, RUNNER_MAX_SEQ = 6, RUNNER_MAX_TOKEN = 256 };
 
 struct model {
     struct qr_source *source;
@@ -31,8 +32,11 @@ struct setting {
 struct sequence {
     const int32_t *token; /* [n] */
     int n, done;
-    float *logits; /* [n, n_vocab], of the positions done so far */
+    float *logits; /* [n, n_vocab], of the positions done so far whose logits were wanted; 0 elsewhere */
 };
+
+/* Which logits a step asks for. */
+enum wanted { WANT_ALL, WANT_LAST /* of each sequence's tokens */, WANT_NONE };
 
 struct runner {
     const struct model *model;
@@ -41,16 +45,17 @@ struct runner {
     struct qr_exec *exec;
     struct sequence sequence[RUNNER_MAX_SEQ];
     int n_sequence;
+    enum wanted wanted; /* may be changed between steps */
     /* of one step; too large for the stack of a test */
     int32_t token[RUNNER_MAX_TOKEN], position[RUNNER_MAX_TOKEN], slot[RUNNER_MAX_TOKEN], row[RUNNER_MAX_TOKEN];
-    int32_t table[RUNNER_MAX_SEQ * RUNNER_MAX_LEN / 16];
+    int32_t table[RUNNER_MAX_SEQ * RUNNER_MAX_LEN / QR_PAGE];
 };
 
 void runner_open(struct runner *runner, const struct model *model, struct setting setting);
 void runner_close(struct runner *runner);
 /* A new sequence of n tokens; token must stay. Returns its number. */
 int runner_add(struct runner *runner, const int32_t *token, int n);
-/* One step that takes take[s] more tokens of each sequence s (cut to what is left); logits of all of them are kept. */
+/* One step that takes take[s] more tokens of each sequence s, cut to what is left. */
 void runner_step(struct runner *runner, const int *take);
 /* Steps of at most chunk tokens until sequence s is through. */
 void runner_finish(struct runner *runner, int s, int chunk);

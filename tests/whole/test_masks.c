@@ -91,6 +91,35 @@ static void qwen3(void **state)
     both_formats(state, "tiny-qwen3");
 }
 
+/* 500 tokens: attention is cut at 256 positions and merged. */
+static void long_context(void **state)
+{
+    (void)state;
+    enum { N_LONG = 500 };
+    static int32_t token[N_LONG];
+    static const char *const SHAPE[] = {"tiny-llama", "tiny-qwen3"};
+    for (int i = 0; i < 2; i++) {
+        struct model model;
+        const char *path = tmp_path(state, SHAPE[i]);
+        model_write(SHAPE[i], QR_F32, path);
+        model_open(&model, path);
+        random_tokens(token, N_LONG, model.n_vocab, 6);
+        float *want = ref_forward(model.source, token, N_LONG);
+        for (int isa = 0; isa < QR_N_ISA; isa++) {
+            if (!qr_isa_runs_here(isa))
+                continue;
+            struct setting setting = {.mask = QR_FUSE_ALL, .isa = isa, .n_thread = 2, .kv_type = QR_F32};
+            float *got = run_logits(&model, setting, token, N_LONG, 200);
+            double error = relative_error(got, want, (size_t)N_LONG * model.n_vocab);
+            if (error > TOLERANCE)
+                fail_msg("%s, %s: off the oracle by %g", SHAPE[i], qr_isa_name(isa), error);
+            free(got);
+        }
+        free(want);
+        model_close(&model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +128,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(mistral_window, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(qwen2, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(qwen3, tmp_setup, tmp_teardown),
+        cmocka_unit_test_setup_teardown(long_context, tmp_setup, tmp_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

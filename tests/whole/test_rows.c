@@ -79,6 +79,29 @@ static void among_others(const struct model *model, const struct where *w, const
     free(r);
 }
 
+/* Prefill that asks for nothing, then for the last row of each chunk, then decode: what is asked for changes no bit. */
+static void other_rows_wanted(const struct model *model, const struct where *w, const int32_t *token, const float *want)
+{
+    struct runner *r = malloc(sizeof *r);
+    assert_non_null(r);
+    runner_open(r, model, w->setting);
+    int s = runner_add(r, token, N_TOKEN);
+    static const int TAKE[] = {20, 30, 11, 1, 1, 27};
+    int position = 0;
+    for (size_t i = 0; i < sizeof TAKE / sizeof TAKE[0]; i++) {
+        const int take[RUNNER_MAX_SEQ] = {TAKE[i]};
+        r->wanted = i == 0 ? WANT_NONE : WANT_LAST;
+        runner_step(r, take);
+        position += TAKE[i];
+        size_t last = (size_t)(position - 1) * model->n_vocab;
+        if (r->wanted == WANT_LAST)
+            assert_same(w, r->sequence[s].logits + last, want + last, model->n_vocab, "only the last row wanted");
+    }
+    assert_int_equal(position, N_TOKEN);
+    runner_close(r);
+    free(r);
+}
+
 static void all_ways(const struct model *model, struct where *w)
 {
     static const uint32_t MASK[] = {QR_FUSE_ALL, 0};
@@ -94,6 +117,7 @@ static void all_ways(const struct model *model, struct where *w)
             float *want = run_logits(model, w->setting, token, N_TOKEN, N_TOKEN);
             chunks_and_threads(model, w, token, want);
             among_others(model, w, token, want);
+            other_rows_wanted(model, w, token, want);
             free(want);
         }
     }
@@ -145,11 +169,46 @@ static void q4_1(void **state)
     check_type(state, QR_Q4_1);
 }
 
+/* Attention is cut at multiples of 256 positions (DESIGN): contexts that cross two of them. */
+static void long_contexts(void **state)
+{
+    (void)state;
+    enum { N_LONG = 600, N_PAIR = 3 };
+    static const char *const SHAPE[N_PAIR] = {"dummy:tiny-llama", "dummy:tiny-qwen3", "dummy:tiny-mistral"};
+    static int32_t token[N_LONG];
+    for (int i = 0; i < N_PAIR; i++) {
+        struct model model;
+        struct where w = {.shape = SHAPE[i], .type = QR_BF16};
+        model_open(&model, SHAPE[i]);
+        random_tokens(token, N_LONG, model.n_vocab, 30);
+        for (int isa = 0; isa < QR_N_ISA; isa++) {
+            if (!qr_isa_runs_here(isa))
+                continue;
+            w.setting = (struct setting){.mask = QR_FUSE_ALL, .isa = isa, .n_thread = 1, .kv_type = KV[i]};
+            float *want = run_logits(&model, w.setting, token, N_LONG, RUNNER_MAX_TOKEN);
+            for (int j = 0; j < 3; j++) {
+                static const int CHUNK[] = {1, 7, 100};
+                w.setting.n_thread = 1 + j;
+                float *got = run_logits(&model, w.setting, token, N_LONG, CHUNK[j]);
+                assert_same(&w, got, want, (size_t)N_LONG * model.n_vocab, "a long context in other chunks");
+                free(got);
+            }
+            free(want);
+        }
+        model_close(&model);
+    }
+}
+
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, tmp_setup, tmp_teardown)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {WITH_FOLDER(f32),  WITH_FOLDER(f16),  WITH_FOLDER(bf16),
-                                       WITH_FOLDER(q8_0), WITH_FOLDER(q4_0), WITH_FOLDER(q4_1)};
+    const struct CMUnitTest tests[] = {WITH_FOLDER(f32),
+                                       WITH_FOLDER(f16),
+                                       WITH_FOLDER(bf16),
+                                       WITH_FOLDER(q8_0),
+                                       WITH_FOLDER(q4_0),
+                                       WITH_FOLDER(q4_1),
+                                       cmocka_unit_test(long_contexts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
