@@ -319,6 +319,37 @@ static void refuses_by_name_what_it_does_not_know(void **state)
     refused(qwen25, "{\"use_sliding_window\":\"no\"}", "true or false");
 }
 
+/* Every bit of a config.json flipped and every byte cut off: an error or a config that passes the gate. */
+static void survives_every_cut_and_flip(void **state)
+{
+    char *text = strdup(llama32);
+    size_t n = strlen(text);
+    struct qr_config c;
+    struct qr_err err;
+    json_t *config;
+    int n_good = 0, n_bad = 0;
+
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        assert_int_not_equal(qr_json_parse(text, i, "cut", &config, &err), QR_OK);
+        for (int bit = 0; bit < 8; bit++) {
+            text[i] ^= (char)(1 << bit);
+            if (qr_json_parse(text, n, "flip", &config, &err) == QR_OK) {
+                if (qr_config_from_hf(config, NULL, &c, &err) == QR_OK) {
+                    assert_int_equal(qr_config_check(&c, &err), QR_OK);
+                    n_good++;
+                } else {
+                    n_bad++;
+                }
+                json_decref(config);
+            }
+            text[i] ^= (char)(1 << bit);
+        }
+    }
+    assert_true(n_good > 100 && n_bad > 100);
+    free(text);
+}
+
 static void shapes(void **state)
 {
     static const char *const names[] = {"qwen2.5-0.5b", "qwen2.5-7b", "qwen3-4b",   "llama-3.1-8b", "smollm2-135m",
@@ -485,6 +516,7 @@ int main(void)
         cmocka_unit_test(rope_in_every_spelling),
         cmocka_unit_test(refuses_absurd_numbers),
         cmocka_unit_test(refuses_by_name_what_it_does_not_know),
+        cmocka_unit_test(survives_every_cut_and_flip),
         cmocka_unit_test(shapes),
         cmocka_unit_test_setup_teardown(reads_gguf_keys, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(refuses_bad_gguf_keys, tmp_setup, tmp_teardown),
