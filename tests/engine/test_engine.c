@@ -18,7 +18,7 @@ enum { MAX_LEN = 160, N_REQUEST = 64 };
 
 /* Small enough that sequences must give way to each other. */
 static const struct qr_exec_limits crowded = {
-    .max_token = 24, .max_seq = 8, .max_row = 16, .max_len = MAX_LEN, .n_block = 24};
+    .max_token = 24, .max_seq = 8, .max_row = 16, .max_len = MAX_LEN, .n_block = 13};
 static const struct qr_exec_limits roomy = {
     .max_token = 512, .max_seq = 16, .max_row = 64, .max_len = MAX_LEN, .n_block = 400};
 
