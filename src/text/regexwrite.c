@@ -1,0 +1,323 @@
+/* regexwrite.c - a pattern in Oniguruma's Ruby syntax, as tokenizers reads it, rewritten for PCRE2.
+ *
+ * Differences that are handled (doc/RE of Oniguruma, pcre2pattern(3)): the sets of regexclass.c; \b by that \w; \h is a
+ * hexadecimal digit and \v a vertical tab; X{n,m}+ repeats X{n,m}, where PCRE2 would not give back; X{n}? is optional;
+ * X{,m} is X{0,m}; (?m) lets the dot match a newline. Groups capture nothing. What is not known to mean the same is
+ * refused. */
+#include <string.h>
+#include "text/regex.h"
+#include "text/utf8.h"
+
+#define MAX_GROUPS  64
+#define MAX_PATTERN 16384 /* bytes */
+
+struct writer {
+    const char *s, *end;
+    struct qr_buf *out;
+    size_t group[MAX_GROUPS]; /* where each open group starts in out */
+    int depth;
+    size_t atom;   /* start of what a quantifier would apply to; SIZE_MAX: nothing */
+    bool repeated; /* the atom has its quantifier already */
+    struct qr_err *err;
+};
+
+void qr_regex_put_char(struct qr_buf *out, int32_t cp)
+{
+    if ((cp >= '0' && cp <= '9') || (cp >= 'A' && cp <= 'Z') || (cp >= 'a' && cp <= 'z'))
+        qr_buf_putc(out, (char)cp);
+    else
+        qr_buf_printf(out, "\\x{%x}", (unsigned)cp);
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Hexadecimal digits at *s, at most most of them; -1 without any. */
+static int32_t hex_number(const char **s, const char *end, int most)
+{
+    int32_t value = -1;
+
+    for (int i = 0; i < most && *s < end && hex_value(**s) >= 0; i++, ++*s)
+        value = (value < 0 ? 0 : value) * 16 + hex_value(**s);
+    return value;
+}
+
+enum qr_status qr_regex_char_escape(const char **s, const char *end, int32_t *cp, struct qr_err *err)
+{
+    static const char from[] = "tnrfvae", to[] = "\t\n\r\f\v\a\x1b";
+    const char *known;
+    size_t len;
+    char c;
+
+    if (*s == end)
+        return qr_fail(err, QR_FORMAT, "regular expression: it ends with a backslash");
+    c = **s;
+    known = c ? strchr(from, c) : NULL;
+    *cp = -1;
+    if (known) {
+        *cp = (unsigned char)to[known - from];
+        ++*s;
+    } else if (c == 'x' || c == 'u') {
+        bool brace = ++*s < end && **s == '{' && c == 'x';
+
+        *s += brace;
+        *cp = hex_number(s, end, brace ? 6 : c == 'x' ? 2 : 4);
+        if (brace && (*s == end || *(*s)++ != '}'))
+            *cp = -1;
+        if (!brace && c == 'x' && *cp > 0x7F)
+            *cp = -1; /* a byte of a longer sequence */
+        if (*cp > 0x10FFFF || (*cp >= 0xD800 && *cp < 0xE000))
+            *cp = -1;
+        if (*cp < 0)
+            return qr_fail(err, QR_UNSUPPORTED, "regular expression: \\%c does not stand for a character", c);
+    } else if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')) {
+        return qr_fail(err, QR_UNSUPPORTED, "regular expression: the escape \\%c is not supported", c);
+    } else {
+        *cp = qr_utf8_get(*s, &len);
+        *s += len;
+    }
+    return QR_OK;
+}
+
+/* \b and \B by the \w of regexclass.c. */
+static enum qr_status word_boundary(struct writer *w, bool negated)
+{
+    struct qr_buf word;
+    const char *name = "w";
+    bool is_class;
+    enum qr_status status;
+
+    qr_buf_init(&word, 0);
+    status = qr_regex_class_escape(&name, name + 1, &word, &is_class, w->err);
+    if (status == QR_OK && !word.failed)
+        qr_buf_printf(w->out, negated ? "(?:(?<=%s)(?=%s)|(?<!%s)(?!%s))" : "(?:(?<=%s)(?!%s)|(?<!%s)(?=%s))",
+                      word.data, word.data, word.data, word.data);
+    if (word.failed)
+        w->out->failed = true;
+    qr_buf_free(&word);
+    return status;
+}
+
+static enum qr_status write_escape(struct writer *w)
+{
+    bool is_class;
+    int32_t cp;
+
+    w->atom = w->out->len;
+    w->s++;
+    if (w->s == w->end)
+        return qr_fail(w->err, QR_FORMAT, "regular expression: it ends with a backslash");
+    if (*w->s == 'b' || *w->s == 'B')
+        return word_boundary(w, *w->s++ == 'B');
+    if (*w->s == 'A' || *w->s == 'z' || *w->s == 'Z') {
+        qr_buf_printf(w->out, "\\%c", *w->s++);
+        return QR_OK;
+    }
+    QR_TRY(qr_regex_class_escape(&w->s, w->end, w->out, &is_class, w->err));
+    if (is_class)
+        return QR_OK;
+    QR_TRY(qr_regex_char_escape(&w->s, w->end, &cp, w->err));
+    qr_regex_put_char(w->out, cp);
+    return QR_OK;
+}
+
+/* Behind "(?": the options of (?i-m:...) or (?i). */
+static enum qr_status write_options(struct writer *w)
+{
+    bool at_start = w->out->len == 0;
+    bool on = true;
+
+    qr_buf_puts(w->out, "(?");
+    for (; w->s < w->end && *w->s != ':' && *w->s != ')'; w->s++) {
+        if (*w->s == 'i' || (*w->s == '-' && on))
+            qr_buf_putc(w->out, *w->s);
+        else if (*w->s == 'm')
+            qr_buf_putc(w->out, 's');
+        else
+            return qr_fail(w->err, QR_UNSUPPORTED, "regular expression: (?%c is not supported", *w->s);
+        on = on && *w->s != '-';
+    }
+    if (w->s == w->end)
+        return qr_fail(w->err, QR_FORMAT, "regular expression: a group lacks its closing )");
+    if (*w->s == ')') { /* to the end of the group; in Ruby it also encloses what stands behind a bar */
+        if (!at_start)
+            return qr_fail(w->err, QR_UNSUPPORTED,
+                           "regular expression: an option such as (?i) is supported at the very start only");
+        w->depth--;
+        w->atom = SIZE_MAX;
+    }
+    qr_buf_putc(w->out, *w->s++);
+    return QR_OK;
+}
+
+static enum qr_status write_group(struct writer *w)
+{
+    static const char *const kinds[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
+
+    if (w->depth == MAX_GROUPS)
+        return qr_fail(w->err, QR_LIMIT, "regular expression: groups are nested more than %d deep", MAX_GROUPS);
+    w->group[w->depth++] = w->out->len;
+    w->atom = SIZE_MAX;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        size_t n = strlen(kinds[i]);
+
+        if ((size_t)(w->end - w->s) >= n && memcmp(w->s, kinds[i], n) == 0) {
+            qr_buf_puts(w->out, kinds[i]);
+            w->s += n;
+            return QR_OK;
+        }
+    }
+    if (w->end - w->s >= 2 && w->s[1] == '?') {
+        w->s += 2;
+        return write_options(w);
+    }
+    w->s++;
+    qr_buf_puts(w->out, "(?:");
+    return QR_OK;
+}
+
+/* Puts text in front of the atom. */
+static void wrap_atom(struct writer *w, const char *text)
+{
+    size_t n = strlen(text), tail = w->out->len - w->atom;
+
+    if (!qr_buf_append(w->out, text, n))
+        return;
+    memmove(w->out->data + w->atom + n, w->out->data + w->atom, tail);
+    memcpy(w->out->data + w->atom, text, n);
+}
+
+/* {n}, {n,}, {,m}, {n,m} at s: false when it is none and the brace stands for itself. */
+static bool parse_interval(const char **s, const char *end, int *low, int *high)
+{
+    const char *p = *s + 1;
+    int number[2] = {-1, -1};
+    bool comma = false;
+
+    for (; p < end && *p != '}'; p++) {
+        if (*p == ',' && !comma) {
+            comma = true;
+        } else if (*p >= '0' && *p <= '9' && number[comma] < 100000) {
+            number[comma] = (number[comma] < 0 ? 0 : number[comma]) * 10 + (*p - '0');
+        } else {
+            return false;
+        }
+    }
+    if (p == end || (number[0] < 0 && number[1] < 0))
+        return false;
+    *low = number[0] < 0 ? 0 : number[0];
+    *high = comma ? number[1] : number[0];
+    *s = p + 1;
+    return true;
+}
+
+static enum qr_status write_quantifier(struct writer *w)
+{
+    bool interval = *w->s == '{', fixed = false;
+    int low = 0, high = 0;
+    char next;
+
+    if (interval && !parse_interval(&w->s, w->end, &low, &high)) {
+        w->atom = w->out->len;
+        w->repeated = false;
+        qr_regex_put_char(w->out, '{');
+        w->s++;
+        return QR_OK;
+    }
+    if (w->atom == SIZE_MAX)
+        return qr_fail(w->err, QR_FORMAT, "regular expression: a quantifier stands behind nothing");
+    if (w->repeated) { /* a second quantifier repeats the whole; PCRE2 wants a group for that */
+        wrap_atom(w, "(?:");
+        qr_buf_putc(w->out, ')');
+    }
+    if (interval && high >= 0 && high < low)
+        return qr_fail(w->err, QR_UNSUPPORTED, "regular expression: the interval {%d,%d} is not supported", low, high);
+    if (interval) {
+        fixed = low == high;
+        qr_buf_printf(w->out, "{%d", low);
+        if (high < 0)
+            qr_buf_putc(w->out, ',');
+        else if (!fixed)
+            qr_buf_printf(w->out, ",%d", high);
+        qr_buf_putc(w->out, '}');
+    } else {
+        qr_buf_putc(w->out, *w->s++);
+    }
+    next = w->s < w->end ? *w->s : 0;
+    if (interval && (next == '+' || (next == '?' && fixed))) {
+        w->s++;
+        wrap_atom(w, "(?:");
+        qr_buf_printf(w->out, ")%c", next);
+    } else if (next == '?' || (next == '+' && !interval)) {
+        qr_buf_putc(w->out, next);
+        w->s++;
+    }
+    w->repeated = true;
+    return QR_OK;
+}
+
+static enum qr_status write_item(struct writer *w)
+{
+    size_t len;
+
+    if (!memchr("*+?{", *w->s, 4))
+        w->repeated = false;
+    switch (*w->s) {
+    case '\\':
+        return write_escape(w);
+    case '[':
+        w->atom = w->out->len;
+        w->s++;
+        return qr_regex_class(&w->s, w->end, w->out, w->err);
+    case '(':
+        return write_group(w);
+    case ')':
+        if (w->depth == 0)
+            return qr_fail(w->err, QR_FORMAT, "regular expression: a ) closes nothing");
+        w->atom = w->group[--w->depth];
+        qr_buf_putc(w->out, *w->s++);
+        return QR_OK;
+    case '*':
+    case '+':
+    case '?':
+    case '{':
+        return write_quantifier(w);
+    case '|':
+        w->atom = SIZE_MAX;
+        qr_buf_putc(w->out, *w->s++);
+        return QR_OK;
+    case '.':
+    case '^':
+    case '$':
+        w->atom = w->out->len;
+        qr_buf_putc(w->out, *w->s++);
+        return QR_OK;
+    default:
+        w->atom = w->out->len;
+        qr_regex_put_char(w->out, qr_utf8_get(w->s, &len));
+        w->s += len;
+        return QR_OK;
+    }
+}
+
+enum qr_status qr_regex_rewrite(const char *pattern, size_t n, struct qr_buf *out, struct qr_err *err)
+{
+    struct writer w = {.s = pattern, .end = pattern + n, .out = out, .atom = SIZE_MAX, .err = err};
+
+    if (n > MAX_PATTERN)
+        return qr_fail(err, QR_LIMIT, "regular expression: %zu bytes are more than the limit of %d", n, MAX_PATTERN);
+    if (qr_utf8_valid(pattern, n) < n)
+        return qr_fail(err, QR_FORMAT, "regular expression: it is not well-formed UTF-8");
+    while (w.s < w.end && !out->failed)
+        QR_TRY(write_item(&w));
+    if (out->failed)
+        return qr_fail(err, QR_NOMEM, "regular expression: out of memory");
+    if (w.depth > 0)
+        return qr_fail(err, QR_FORMAT, "regular expression: a group lacks its closing )");
+    return QR_OK;
+}

@@ -1,0 +1,146 @@
+/* tokenizer_encode.c - text to ids and back.
+ *
+ * The order is Hugging Face's: tokens that are looked for in the raw text cut it first; what lies between is
+ * normalized, cut by the tokens that are looked for in normalized text, cut into words, and each word merged. */
+#include <stdlib.h>
+#include "text/tokenizer_impl.h"
+#include "text/utf8.h"
+
+#define MAX_TEXT ((size_t)1 << 30) /* bytes */
+/* Steps of the regular expressions: real patterns take some 20 a byte, one that is quadratic in a row of spaces takes
+ * 10^8 for a row of 10,000. */
+#define WORK_BASE     200000000u
+#define WORK_PER_BYTE 200u
+
+struct encoding {
+    const struct qr_tokenizer *tok;
+    bool parse_special;
+    struct qr_ids *ids;
+    struct qr_bpe_scratch scratch;
+    struct qr_regex_state regex;
+    struct qr_err *err;
+};
+
+static enum qr_status encode_word(void *ctx, const char *word, size_t n, struct qr_err *err)
+{
+    struct encoding *e = ctx;
+
+    return qr_bpe_encode(&e->tok->bpe, &e->tok->vocab, word, n, &e->scratch, e->ids, err);
+}
+
+static enum qr_status encode_plain(struct encoding *e, const char *s, size_t n)
+{
+    return qr_pretok_run(&e->tok->pretok, s, n, &e->regex, encode_word, e, e->err);
+}
+
+/* Cuts s by the tokens of a trie; what lies between goes to between. */
+static enum qr_status encode_around(struct encoding *e, const struct qr_trie *trie, const char *s, size_t n,
+                                    enum qr_status (*between)(struct encoding *e, const char *s, size_t n))
+{
+    const struct qr_added_token *token;
+    size_t at = 0, done = 0, start, end;
+
+    while ((token = qr_added_next(&e->tok->added, trie, s, n, done, e->parse_special, &at, &start, &end))) {
+        if (start > done)
+            QR_TRY(between(e, s + done, start - done));
+        qr_ids_push(e->ids, token->id);
+        done = end;
+    }
+    return done < n ? between(e, s + done, n - done) : QR_OK;
+}
+
+static enum qr_status encode_raw(struct encoding *e, const char *s, size_t n)
+{
+    enum qr_status status;
+    struct qr_buf text;
+
+    if (!e->tok->nfc || qr_nfc_certain(s, n))
+        return encode_around(e, &e->tok->added.normal, s, n, encode_plain);
+    qr_buf_init(&text, 0);
+    status = qr_nfc(s, n, &text, e->err);
+    if (status == QR_OK)
+        status = encode_around(e, &e->tok->added.normal, text.data, text.len, encode_plain);
+    qr_buf_free(&text);
+    return status;
+}
+
+static enum qr_status encode_valid(struct encoding *e, const char *text, size_t n, bool add_special)
+{
+    for (int i = 0; add_special && i < e->tok->n_front; i++)
+        qr_ids_push(e->ids, e->tok->front[i]);
+    QR_TRY(encode_around(e, &e->tok->added.raw, text, n, encode_raw));
+    for (int i = 0; add_special && i < e->tok->n_back; i++)
+        qr_ids_push(e->ids, e->tok->back[i]);
+    if (e->ids->failed)
+        return qr_fail(e->err, QR_NOMEM, "out of memory for %zu tokens", e->ids->n);
+    return QR_OK;
+}
+
+enum qr_status qr_tokenizer_encode(const struct qr_tokenizer *tok, const char *text, size_t n, bool parse_special,
+                                   bool add_special, int32_t **ids, size_t *n_ids, struct qr_err *err)
+{
+    struct qr_ids list = {0};
+    struct encoding e = {.tok = tok, .parse_special = parse_special, .ids = &list, .err = err};
+    enum qr_status status = QR_OK;
+    struct qr_buf repaired;
+
+    *ids = NULL;
+    *n_ids = 0;
+    if (n > MAX_TEXT)
+        return qr_fail(err, QR_LIMIT, "a text of %zu bytes is longer than the limit of %zu: split it", n, MAX_TEXT);
+    QR_TRY(qr_regex_state_init(&e.regex, WORK_BASE + (uint64_t)n * WORK_PER_BYTE, err));
+    qr_buf_init(&repaired, 0);
+    if (qr_utf8_valid(text, n) < n) {
+        if (!qr_utf8_repair(text, n, &repaired))
+            status = qr_fail(err, QR_NOMEM, "out of memory for a text of %zu bytes", n);
+        text = repaired.data;
+        n = repaired.len;
+    }
+    if (status == QR_OK)
+        status = encode_valid(&e, text, n, add_special);
+    if (status == QR_OK && !list.data && !(list.data = calloc(1, sizeof *list.data)))
+        status = qr_fail(err, QR_NOMEM, "out of memory for tokens");
+    qr_buf_free(&repaired);
+    qr_bpe_scratch_free(&e.scratch);
+    qr_regex_state_free(&e.regex);
+    if (status != QR_OK) {
+        free(list.data);
+        return status;
+    }
+    *ids = list.data;
+    *n_ids = list.n;
+    return QR_OK;
+}
+
+enum qr_status qr_tokenizer_decode(const struct qr_tokenizer *tok, const int32_t *ids, size_t n, bool skip_special,
+                                   char **text, size_t *n_text, struct qr_err *err)
+{
+    struct qr_buf bytes, repaired;
+
+    *text = NULL;
+    *n_text = 0;
+    qr_buf_init(&bytes, 0);
+    qr_buf_init(&repaired, 0);
+    for (size_t i = 0; i < n; i++) {
+        size_t len;
+        const char *s = qr_tokenizer_bytes(tok, ids[i], &len);
+
+        if (ids[i] < 0 || (size_t)ids[i] >= tok->vocab.n) {
+            qr_buf_free(&bytes);
+            return qr_fail(err, QR_INVALID, "the token id %d is outside the vocabulary of %zu", ids[i], tok->vocab.n);
+        }
+        if (s && !(skip_special && qr_tokenizer_is_special(tok, ids[i])))
+            qr_buf_append(&bytes, s, len);
+    }
+    if (!bytes.failed && qr_utf8_valid(bytes.data, bytes.len) < bytes.len) {
+        qr_utf8_repair(bytes.data, bytes.len, &repaired);
+        qr_buf_free(&bytes);
+        bytes = repaired;
+    }
+    *text = qr_buf_take(&bytes, n_text);
+    if (!*text) {
+        qr_buf_free(&bytes);
+        return qr_fail(err, QR_NOMEM, "out of memory for the text of %zu tokens", n);
+    }
+    return QR_OK;
+}

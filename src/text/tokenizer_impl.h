@@ -1,0 +1,60 @@
+/* tokenizer_impl.h - what the tokenizer*.c files share. */
+#ifndef QR_TEXT_TOKENIZER_IMPL_H
+#define QR_TEXT_TOKENIZER_IMPL_H
+#include <jansson.h>
+#include "text/added.h"
+#include "text/bpe.h"
+#include "text/pretok.h"
+#include "text/tokenizer.h"
+#include "text/vocab.h"
+
+#define QR_MAX_AROUND 16 /* tokens that add_special puts on one side */
+
+struct qr_tokenizer {
+    struct qr_vocab vocab;
+    struct qr_bpe bpe;
+    struct qr_added added;
+    struct qr_pretok pretok;
+    bool nfc;         /* text is normalized to NFC */
+    int32_t bos, eos; /* -1: none */
+    int32_t front[QR_MAX_AROUND], back[QR_MAX_AROUND]; /* what add_special adds */
+    int n_front, n_back;
+};
+
+enum qr_status qr_tokenizer_alloc(struct qr_tokenizer **tok, struct qr_err *err);
+/* Adds a token that is matched in the text as a whole. literal: its bytes are its text even where that could be read as
+ * byte-level letters. */
+enum qr_status qr_tokenizer_add_token(struct qr_tokenizer *tok, const struct qr_added_token *how, const char *text,
+                                      size_t n, bool literal, struct qr_err *err);
+/* After the last token: tables that need all of them. */
+enum qr_status qr_tokenizer_finish(struct qr_tokenizer *tok, struct qr_err *err);
+
+/* tokenizer_scan.c: the two big parts of a tokenizer.json, which jansson would take too long for. *rest gets the JSON
+ * with an empty "vocab" and "merges" of "model" in their place; vocab and merges point into json, NULL when absent. */
+struct qr_json_span {
+    const char *s;
+    size_t n;
+};
+enum qr_status qr_tokenizer_cut(const char *json, size_t n, struct qr_buf *rest, struct qr_json_span *vocab,
+                                struct qr_json_span *merges, struct qr_err *err);
+enum qr_status qr_tokenizer_read_vocab(struct qr_json_span span, struct qr_vocab *vocab, struct qr_err *err);
+enum qr_status qr_tokenizer_read_merges(struct qr_json_span span, const struct qr_vocab *vocab, struct qr_bpe *bpe,
+                                        struct qr_err *err);
+
+/* tokenizer_parts.c: the components of a tokenizer.json, each refused by name when it is not supported. */
+enum qr_status qr_tokenizer_read_normalizer(const json_t *json, bool *nfc, struct qr_err *err);
+enum qr_status qr_tokenizer_read_pretok(const json_t *json, struct qr_pretok *pretok, struct qr_err *err);
+enum qr_status qr_tokenizer_check_decoder(const json_t *json, struct qr_err *err);
+enum qr_status qr_tokenizer_read_post(const json_t *json, struct qr_tokenizer *tok, struct qr_err *err);
+
+/* tokenizer_added.c: added_tokens, and tokenizer_config.json. */
+enum qr_status qr_tokenizer_read_added(const json_t *list, struct qr_tokenizer *tok, struct qr_err *err);
+enum qr_status qr_tokenizer_read_config(const json_t *config, struct qr_tokenizer *tok, struct qr_err *err);
+
+/* tokenizer_pre.c: the pre-tokenizer that a GGUF file names. */
+struct qr_pre {
+    bool nfc, ignore_merges, add_bos;
+};
+enum qr_status qr_tokenizer_named_pre(const char *name, struct qr_pretok *pretok, struct qr_pre *pre,
+                                      struct qr_err *err);
+#endif
