@@ -182,6 +182,9 @@ static enum qr_status fill_all(struct packing *p, struct qr_pool *pool,
             return qr_fail(err, QR_CANCELLED, "loading was stopped after %llu of %llu bytes", (unsigned long long)done,
                            (unsigned long long)total);
     }
+    /* the system maps pages around one that is touched, so a tensor's read brought in its neighbours' ends again */
+    for (int i = 0; i < b->n_item; i++)
+        qr_source_forget(b->source, b->item[i].tensor);
     return QR_OK;
 }
 

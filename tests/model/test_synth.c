@@ -9,16 +9,8 @@
 #include <cmocka.h>
 #include "common/fault.h"
 #include "common/tmp.h"
-#include "model/source.h"
+#include "model/open_weights.h"
 #include "model/synth.h"
-
-static struct qr_config shape_config(const char *shape)
-{
-    struct qr_config config;
-    struct qr_err err;
-    assert_int_equal(qr_config_from_shape(shape, &config, &err), QR_OK);
-    return config;
-}
 
 static void write_ok(const struct qr_config *config, uint64_t seed, enum qr_dtype type, const char *path,
                      uint64_t shard_bytes)
@@ -28,7 +20,7 @@ static void write_ok(const struct qr_config *config, uint64_t seed, enum qr_dtyp
         fail_msg("%s", err.message);
 }
 
-static struct qr_source *open_source(const char *path, uint64_t seed)
+static struct qr_source *open_seed(const char *path, uint64_t seed)
 {
     struct qr_source *source;
     struct qr_err err;
@@ -117,7 +109,7 @@ static void written_files_open_as_the_same_model(void **state)
                 snprintf(dummy, sizeof(dummy), "dummy:%s:%s", shapes[i], qr_dtype_info(types[k])->name);
                 const char *path = tmp_path(state, name);
                 write_ok(&config, 9, types[k], path, 0);
-                struct qr_source *random = open_source(dummy, 9), *written = open_source(path, 0);
+                struct qr_source *random = open_seed(dummy, 9), *written = open_source(path);
                 same_config(&config, qr_source_config(written), gguf);
                 same_tensors(random, written);
                 qr_source_close(random);
@@ -137,7 +129,7 @@ static void features_survive(void **state)
     for (int gguf = 0; gguf < 2; gguf++) {
         const char *path = tmp_path(state, gguf ? "m.gguf" : "m");
         write_ok(&config, 2, QR_F32, path, 0);
-        struct qr_source *written = open_source(path, 0), *random;
+        struct qr_source *written = open_source(path), *random;
         struct qr_err err;
         assert_int_equal(qr_source_random(&config, 2, QR_F32, &random, &err), QR_OK);
         same_config(&config, qr_source_config(written), gguf);
@@ -155,7 +147,7 @@ static void features_survive(void **state)
     for (int gguf = 0; gguf < 2; gguf++) {
         const char *path = tmp_path(state, gguf ? "q.gguf" : "q");
         write_ok(&config, 2, QR_F32, path, 0);
-        struct qr_source *written = open_source(path, 0);
+        struct qr_source *written = open_source(path);
         const struct qr_config *c = qr_source_config(written);
         same_config(&config, c, gguf);
         assert_true(c->gen_temperature == 0.7f && c->gen_top_p == 0.8f && c->gen_top_k == 20 &&
@@ -172,7 +164,7 @@ static void shards(void **state)
     const char *path = tmp_path(state, "sharded");
     write_ok(&config, 4, QR_BF16, path, 50000);
     assert_true(n_entry(path) > 8);
-    struct qr_source *random = open_source("dummy:tiny-llama", 4), *written = open_source(path, 0);
+    struct qr_source *random = open_seed("dummy:tiny-llama", 4), *written = open_source(path);
     same_tensors(random, written);
     qr_source_close(random);
     qr_source_close(written);
@@ -205,13 +197,13 @@ static void existing_paths(void **state)
         write_ok(&config, 1, QR_F32, path, 0);
         assert_int_equal(qr_synth_write(&config, 2, QR_F32, path, 0, false, NULL, NULL, &err), QR_INVALID);
         assert_non_null(strstr(err.message, "exists already"));
-        struct qr_source *source = open_source(path, 0), *old = open_source("dummy:tiny-llama:F32", 1);
+        struct qr_source *source = open_source(path), *old = open_seed("dummy:tiny-llama:F32", 1);
         same_tensors(old, source);
         qr_source_close(source);
         qr_source_close(old);
         assert_int_equal(qr_synth_write(&config, 2, QR_F32, path, 0, true, NULL, NULL, &err), QR_OK);
-        source = open_source(path, 0);
-        old = open_source("dummy:tiny-llama:F32", 2);
+        source = open_source(path);
+        old = open_seed("dummy:tiny-llama:F32", 2);
         same_tensors(old, source);
         qr_source_close(source);
         qr_source_close(old);
