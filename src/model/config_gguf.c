@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "model/config_parts.h"
+#include "model/names.h"
 
 #define KEY_SIZE 96
 
@@ -259,7 +260,6 @@ enum qr_status qr_config_from_gguf(const struct qr_gguf *gguf, struct qr_config 
     QR_TRY(read_generation(gguf, out, err));
     QR_TRY(qr_gguf_string(gguf, "general.name", &name, &found, err));
     if (found)
-        snprintf(out->name, sizeof out->name, "%.*s", (int)(name.n < sizeof out->name ? name.n : sizeof out->name - 1),
-                 name.s);
+        qr_name_copy(out->name, sizeof out->name, name.s, name.n);
     return qr_config_check(out, err);
 }

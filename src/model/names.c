@@ -1,5 +1,6 @@
-/* names.c - sorted names. */
+/* names.c - sorted names, and names made fit for printing. */
 #include "model/names.h"
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,4 +36,43 @@ const struct qr_name *qr_names_find(const struct qr_name *names, uint64_t n_name
     if (n_name == 0)
         return NULL;
     return bsearch(&wanted, names, n_name, sizeof *names, compare);
+}
+
+/* Bytes of the UTF-8 sequence at s, 0 when there is none (Unicode 15, table 3-7; overlong forms and surrogates too). */
+static uint64_t utf8_length(const uint8_t *s, uint64_t n)
+{
+    uint64_t length = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
+
+    if (length > n)
+        return 0;
+    for (uint64_t i = 1; i < length; i++)
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
+        (s[0] == 0xF4 && s[1] > 0x8F))
+        return 0;
+    return length;
+}
+
+void qr_name_copy(char *dst, size_t room, const char *s, uint64_t n)
+{
+    const uint8_t *bytes = (const uint8_t *)s;
+    size_t put = 0;
+
+    for (uint64_t at = 0, length; at < n; at += length) {
+        bool printable;
+
+        length = utf8_length(bytes + at, n - at);
+        printable = length > 1 || (length == 1 && bytes[at] >= 0x20 && bytes[at] != 0x7F);
+        if (length == 0)
+            length = 1;
+        if (put + length >= room)
+            break;
+        if (printable)
+            memcpy(dst + put, bytes + at, length);
+        else
+            dst[put] = '?';
+        put += length;
+    }
+    dst[put] = 0;
 }

@@ -18,4 +18,7 @@ void qr_names_sort(struct qr_name *names, uint64_t n_name);
 const struct qr_name *qr_names_duplicate(const struct qr_name *names, uint64_t n_name);
 /* Of sorted names without duplicates; NULL when there is none. */
 const struct qr_name *qr_names_find(const struct qr_name *names, uint64_t n_name, const char *s, uint64_t n);
+/* Copies text out of a file to dst[room]: whole code points, '?' for bytes that are no UTF-8 and for control characters,
+ * NUL behind the last. */
+void qr_name_copy(char *dst, size_t room, const char *s, uint64_t n);
 #endif

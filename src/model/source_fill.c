@@ -93,5 +93,5 @@ void qr_source_set_name(struct qr_source *source, const char *path)
         end--;
     for (begin = end; begin > 0 && path[begin - 1] != '/';)
         begin--;
-    snprintf(source->config.name, sizeof source->config.name, "%.*s", (int)(end - begin), path + begin);
+    qr_name_copy(source->config.name, sizeof source->config.name, path + begin, end - begin);
 }

@@ -199,7 +199,7 @@ def broken(data, what):
     """A right GGUF made wrong: (bytes, words of the message)."""
     head = bytearray(data)
     if what == "truncated":
-        return data[:1000], "cut off"
+        return data[:1000], "bytes follow"
     if what == "half":
         return data[: len(data) // 2], "cut off"
     if what == "keys":

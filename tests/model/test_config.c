@@ -435,6 +435,27 @@ static void reads_gguf_keys(void **state)
     assert_true(c.qkv_bias);
 }
 
+static void a_name_is_whole_utf8(void **state)
+{
+    struct make_gguf m;
+    struct qr_config c;
+    struct qr_err err;
+    char name[300];
+
+    mk_init(&m);
+    mk_model_keys(&m, "llama");
+    mk_str(&m, "general.name", "a\x01\x7F \xC3\xA9 \xC3 \xED\xA0\x80 \xC0\x80 \xF0\x9F\x99\x82 \xE2\x82");
+    assert_int_equal(read_gguf(state, &m, &c, &err), QR_OK);
+    assert_string_equal(c.name, "a?? \xC3\xA9 ? ??? ?? \xF0\x9F\x99\x82 ??");
+    mk_model_keys(&m, "llama");
+    for (int i = 0; i < 299; i++) /* 127 bytes have room: 63 letters of two bytes */
+        name[i] = (char)(i % 2 ? 0xA9 : 0xC3);
+    name[299] = 0;
+    mk_str(&m, "general.name", name);
+    assert_int_equal(read_gguf(state, &m, &c, &err), QR_OK);
+    assert_int_equal(strlen(c.name), 126);
+}
+
 /* One key more or another value in its place is refused with those words. */
 static void refused_gguf(void **state, const char *key, uint32_t kind, const void *value, size_t n, const char *says)
 {
@@ -519,6 +540,7 @@ int main(void)
         cmocka_unit_test(survives_every_cut_and_flip),
         cmocka_unit_test(shapes),
         cmocka_unit_test_setup_teardown(reads_gguf_keys, tmp_setup, tmp_teardown),
+        cmocka_unit_test_setup_teardown(a_name_is_whole_utf8, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(refuses_bad_gguf_keys, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(refuses_absurd_gguf_sizes, tmp_setup, tmp_teardown),
     };
