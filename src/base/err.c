@@ -2,6 +2,7 @@
  *
  * Messages quote names out of files that may be hostile, and end up in terminals, logs and JSON: whatever is
  * not printable UTF-8 becomes '?', and a message cut at its end is cut between code points. */
+#define QR_DEFINES_ERR
 #include "base/err.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -109,7 +110,6 @@ enum qr_status qr_fail_errno(struct qr_err *err, const char *fmt, ...)
 enum qr_status qr_err_prefix(struct qr_err *err, enum qr_status status, const char *fmt, ...)
 {
     struct qr_err head = {0};
-    struct qr_err rest = {0};
     va_list args;
 
     if (!err)
@@ -117,6 +117,6 @@ enum qr_status qr_err_prefix(struct qr_err *err, enum qr_status status, const ch
     va_start(args, fmt);
     format_message(&head, fmt, args);
     va_end(args);
-    rest = *err;
+    struct qr_err rest = *err;
     return qr_fail(err, status, "%s: %s", head.message, rest.message);
 }
