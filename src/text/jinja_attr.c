@@ -225,10 +225,13 @@ struct jv qr_jinja_slice(struct jrt *rt, struct jv obj, struct jv from, struct j
         return qr_jv_none();
     for (int i = 0; i < 3; i++) {
         if (parts[i].type != JV_NONE && !qr_jv_as_int(parts[i], &ignored))
-            return qr_jv_undefined(JV_WHY_ELEMENT, obj, NULL);
+            qr_jinja_raise(rt, QR_INVALID, "slice indices must be integers or none, not '%s'",
+                           qr_jv_type_name(parts[i]));
     }
     if (obj.type != JV_STR && obj.type != JV_RANGE && !(obj.type == JV_LIST && obj.u.list->kind < JV_KIND_KEYS))
-        return qr_jv_undefined(JV_WHY_ELEMENT, obj, NULL);
+        qr_jinja_raise(rt, QR_INVALID, "'%s' object cannot be sliced", qr_jv_type_name(obj));
+    if (rt->failed)
+        return qr_jv_none();
     if (qr_jv_as_int(by, &step) && step == 0) {
         qr_jinja_raise(rt, QR_INVALID, "slice step cannot be zero");
         return qr_jv_none();

@@ -90,12 +90,20 @@ static struct jv sort_key(struct jrt *rt, struct jv item, struct jv attribute, b
     return key.type == JV_STR && !with_case && !rt->failed ? qr_jinja_case(rt, key.u.str, JC_LOWER) : key;
 }
 
-/* For sort, "a,b" names two attributes: a list of keys. */
+/* For sort, "a,b" names two attributes: a list of keys. jinja2 sorts by such a list always, which shows where equal keys
+ * have no order (undefined, none, dicts): they are fine. */
 static struct jv multi_key(struct jrt *rt, struct jv item, struct jv attribute, bool with_case)
 {
+    struct jv one = {.type = JV_MISSING};
     if (attribute.type != JV_STR || !memchr(attribute.u.str->s, ',', attribute.u.str->n))
-        return sort_key(rt, item, attribute, with_case);
+        one = sort_key(rt, item, attribute, with_case);
+    if (one.type == JV_STR || qr_jv_is_number(one))
+        return one;
     struct jv_list *keys = qr_jv_list_new(rt, JV_KIND_LIST);
+    if (one.type != JV_MISSING) {
+        qr_jv_push(rt, keys, one);
+        return qr_jv_list(keys);
+    }
     const char *s = attribute.u.str->s, *end = s + attribute.u.str->n;
     while (!rt->failed) {
         const char *comma = s < end ? memchr(s, ',', (size_t)(end - s)) : NULL, *stop = comma ? comma : end;

@@ -155,23 +155,28 @@ struct jv qr_jinja_loop_call(struct jrt *rt, struct jv_loop *loop, const struct 
     return v;
 }
 
-static void run_body(struct jrt *rt, const struct jnode *node, struct jscope *scope, struct jv_loop *loop)
+/* Did the body once come to its end? jinja2's else asks for that: not for a break or continue. */
+static bool run_body(struct jrt *rt, const struct jnode *node, struct jscope *scope, struct jv_loop *loop)
 {
+    bool finished = false;
     struct jscope *inner = NULL;
     struct jv self = {.type = JV_LOOP, .u.loop = loop};
     while (!rt->failed && advance(rt, loop)) {
         if (!inner || node->closes)
             inner = qr_jinja_scope(rt, scope);
         if (rt->failed)
-            return;
+            return false;
         inner->n = 0;
         qr_jinja_bind(rt, inner, rt->jinja->loop_name, self);
         qr_jinja_assign(rt, inner, node->a, loop->current);
-        if (rt->failed || qr_jinja_exec(rt, node->c, inner) == JF_BREAK)
+        enum jflow flow = rt->failed ? JF_BREAK : qr_jinja_exec(rt, node->c, inner);
+        finished |= flow == JF_NEXT;
+        if (flow == JF_BREAK)
             break;
     }
     if (inner && !node->closes)
         qr_jinja_scope_release(rt, inner);
+    return finished;
 }
 
 void qr_jinja_for(struct jrt *rt, const struct jnode *node, struct jscope *scope, struct jv source, int depth0)
@@ -183,8 +188,7 @@ void qr_jinja_for(struct jrt *rt, const struct jnode *node, struct jscope *scope
         (struct jv_loop){.source = source, .node = node, .scope = scope, .index0 = -1, .length = -1, .depth0 = depth0};
     if (!qr_jv_walk(rt, source, &loop->cursor))
         return;
-    run_body(rt, node, scope, loop);
-    if (loop->index0 >= 0 || !node->d || rt->failed)
+    if (run_body(rt, node, scope, loop) || !node->d || rt->failed)
         return;
     struct jscope *inner = qr_jinja_scope(rt, scope);
     qr_jinja_exec(rt, node->d, inner);

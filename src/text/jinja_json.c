@@ -27,8 +27,6 @@ static void dump_str(struct jrt *rt, struct dump *d, const struct jv_str *str)
                              : cp == '\f' ? "\\f"
                                           : NULL;
         bool coded = cp < 0x20 || (d->ascii && cp > 0x7e);
-        if (d->ascii && cp == 0x7f)
-            coded = false;
         if (!escape && !coded)
             continue;
         qr_buf_append(&d->buf, start, (size_t)(at - start));

@@ -19,8 +19,7 @@ static struct jv_list *split_space(struct jrt *rt, const struct jv_str *str, int
             return parts;
         const char *start = s;
         if (max-- == 0) {
-            qr_jv_push(rt, parts,
-                       qr_jinja_strip(rt, qr_jv_str_view(rt, s, (size_t)(end - s)).u.str, qr_jv_none(), false, true));
+            qr_jv_push(rt, parts, view(rt, s, end));
             return parts;
         }
         for (next = s; next < end && !qr_u_is_space(qr_u8_next(&next, end));)
@@ -42,9 +41,7 @@ static struct jv_list *rsplit_space(struct jrt *rt, const struct jv_str *str, in
             return parts;
         const char *end = s;
         if (max-- == 0) {
-            qr_jv_push(
-                rt, parts,
-                qr_jinja_strip(rt, qr_jv_str_view(rt, from, (size_t)(s - from)).u.str, qr_jv_none(), true, false));
+            qr_jv_push(rt, parts, view(rt, from, s));
             return parts;
         }
         for (before = s; before > from && !qr_u_is_space(qr_u8_before(from, &before));)

@@ -5,7 +5,8 @@
 #include <string.h>
 #include "text/jinja_internal.h"
 
-/* repr of a float: the shortest digits that read back as the same number, in positional notation for exponents -4 .. 15. */
+/* repr of a float: the shortest digits that read back as the same number (for normal numbers 15 digits or fewer always
+ * show as 15 with zeros behind), in positional notation for exponents -4 .. 15. */
 void qr_jv_float_repr(double f, char out[64])
 {
     char digits[40];
@@ -14,7 +15,7 @@ void qr_jv_float_repr(double f, char out[64])
         snprintf(out, 64, "%s", isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
         return;
     }
-    for (int precision = 14; precision <= 16; precision++) {
+    for (int precision = fabs(f) < 0x1p-1022 ? 0 : 14; precision <= 16; precision++) {
         snprintf(digits, sizeof digits, "%.*e", precision, fabs(f));
         if (strtod(digits, NULL) == fabs(f))
             break;
@@ -22,7 +23,8 @@ void qr_jv_float_repr(double f, char out[64])
     char *e = strchr(digits, 'e');
     exponent = atoi(e + 1);
     *e = 0;
-    memmove(digits + 1, digits + 2, strlen(digits + 2) + 1); /* drop the point */
+    if (digits[1] == '.')
+        memmove(digits + 1, digits + 2, strlen(digits + 2) + 1);
     n = (int)strlen(digits);
     while (n > 1 && digits[n - 1] == '0')
         n--;

@@ -5,7 +5,7 @@
 #define TEST(name, expression)                                                                                         \
     static struct jv name(struct jrt *rt, struct jv self, const struct jv *arg, const struct jargs *args)              \
     {                                                                                                                  \
-        (void)rt, (void)self, (void)arg, (void)args;                                                                               \
+        (void)rt, (void)self, (void)arg, (void)args;                                                                   \
         return qr_jv_bool(expression);                                                                                 \
     }
 

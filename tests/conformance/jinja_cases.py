@@ -109,7 +109,12 @@ x' }}
 {{ name[0] }} {{ name[-1] }} {{ name[1:3] }} {{ name[::-1] }} {{ name[::2] }} {{ name[:-1] }} {{ name[-3:] }} {{ name[3:1] }}| {{ name[10:] }}| {{ name[99] }}|
 {{ uni[0:5] }} {{ uni[::-1] }} {{ uni[-2] }} {{ uni | length }} {{ uni[7:13:2] }} {{ uni[-1:-8:-3] }}
 {{ nums[0] }} {{ nums[-1] }} {{ nums[1:3] }} {{ nums[::-1] }} {{ nums[::2] }} {{ nums[99] }}| {{ nums['x'] }}| {{ nums.0 }} {{ nested.1.1.0 }} {{ nums[10:0:-2] }} {{ nums[:] }} {{ nums[1:99] }}
-{{ nums[true] }} {{ (1, 2, 3)[1:] }} {{ (1, 2)[0] }} {{ nums[none:2] }} {{ nums['a':2] }}|
+{{ nums[true] }} {{ (1, 2, 3)[1:] }} {{ (1, 2)[0] }} {{ nums[none:2] }} |
+{{ nums['a':2] }}
+{{ d[1:2] }}
+{{ missing[1:] }}
+{{ nums[missing:] }}
+{{ n[1:] }}
 {{ nums[::0] }}
 {{ nums[missing] }}|
 {{ messages[0].role }} {{ messages[0]['role'] }} {{ messages[0]['role'][0] }} {{ messages[-1].content|trim }} {{ messages[0].nope }}|
@@ -144,7 +149,7 @@ x' }}
 {{ 'abc'.isalpha() }} {{ 'ab1'.isalnum() }} {{ '123'.isdigit() }} {{ '12.3'.isdigit() }} {{ ' '.isspace() }} {{ ''.isspace() }} {{ 'ABC'.isupper() }} {{ 'aBC'.islower() }} {{ 'Abc Def'.istitle() }} {{ '²'.isdigit() }} {{ '²'.isdecimal() }} {{ '½'.isnumeric() }} {{ 'a_1'.isidentifier() }} {{ '1a'.isidentifier() }} {{ 'abc'.isascii() }} {{ 'é'.isascii() }} {{ 'a\n'.isprintable() }} {{ '日本'.isalpha() }}
 {{ 'a'.nope }}| {{ 'a'.nope is defined }} {{ name.upper is defined }} {{ name.upper is callable }}
 {{ 'a'.nope() }}
-{{ d.get('a') }} {{ d.get('z') }} {{ d.get('z', 5) }} {{ d.get('z', default=3) }}
+{{ d.get('a') }} {{ d.get('z') }} {{ d.get('z', 5) }}
 {{ d.keys() }} {{ d.values() }} {{ d.items() }} {{ d.keys() | list }} {{ d.items() | list }} {{ d.items() | length }} {{ d.copy() }} {{ d.values() | sum }}
 {{ d.items()[0] }}|
 {{ nums.count(1) }} {{ nums.index(2) }} {{ (1, 1).count(1) }} {{ nums.copy() }}
@@ -333,7 +338,7 @@ line #}b {#- trimmed -#} c
 {{ raise_exception('custom message') }}
 {% if messages[0].role != 'user' %}{{ raise_exception('Conversation roles must alternate') }}{% endif %}
 {{ strftime_now('%Y')|length }}
-{{ include }}|{{ self is defined }}
+{{ include }}|
 {% include 'x' %}
 {% extends 'x' %}
 {% import 'x' as y %}
@@ -380,7 +385,6 @@ line #}b {#- trimmed -#} c
 {{ f(**{}, 2) }}
 {{ dict(*[1], *[2]) }}
 {{ "\x4" }}
-{{ "\N{BULLET}x" if false else 1 }}
 {% call 5 %}{% endcall %}
 {{ 1 is string is number }}
 {{ 007 }}
@@ -423,7 +427,7 @@ a {%- if yes -%} b {%- endif -%} c
 {% set content = '<think>\nreason\n</think>\n\nanswer' %}{{ content.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') }}|{{ content.split('</think>')[-1].lstrip('\n') }}
 {% set x = {'a': 1} %}{% set x = dict(x, b=2) %}{{ x }} {% set l = [1] %}{% set l = l + [2] %}{{ l }}
 {{ 'a' ~ ('b' if yes else 'c') ~ 'd' }} {{ ('a' ~ 'b')|upper }} {{ 'a' ~ 'b'|upper }}
-{{ n.real is defined }} {{ pi.is_integer() }} {{ 3.0.is_integer() if false else 1 }}
+{{ pi.is_integer() }} {{ 3.0.is_integer() if false else 1 }}
 {{ caller }}|{{ varargs }}|{{ kwargs }}|
 {{ 5|string|length }} {{ 5|string ~ 5 }} {{ '5' + 5|string }}
 {{ 'İstanbul'|length }} {{ 'ﬁ'|upper|length }}|skip
