@@ -211,6 +211,9 @@ static void windows(void **state)
     (void)state;
     assert_int_equal(c.window, 1000);
     assert_int_equal(c.window_from, 21);
+    c = read_changed(qwen25, "{\"use_sliding_window\":true,\"sliding_window\":1000,\"-max_window_layers\":0,"
+                             "\"num_hidden_layers\":36}");
+    assert_int_equal(c.window_from, 28);
     c = read_changed(qwen25, "{\"use_sliding_window\":true,\"sliding_window\":1000,\"max_window_layers\":28}");
     assert_int_equal(c.window, 0); /* no layer is left for it */
     c = read_changed(qwen25, "{\"use_sliding_window\":true}");
