@@ -155,7 +155,8 @@ const struct qr_added_token *qr_added_next(const struct qr_added *added, const s
         const struct qr_added_token *token = &added->token[index];
 
         *at = *end;
-        if ((token->special && !parse_special) || (token->single_word && beside_word(s, n, *start, *end)))
+        if (*start < done || /* a token before it took it along as white space */
+            (token->special && !parse_special) || (token->single_word && beside_word(s, n, *start, *end)))
             continue;
         if (token->lstrip)
             while (*start > done && qr_cp_is_space(before(s, *start, &len)))

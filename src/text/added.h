@@ -23,7 +23,7 @@ struct qr_trie {
         uint32_t node; /* + 1; 0: free */
         uint32_t child;
         uint8_t byte;
-    } *edge; /* [n_edge] */
+    } * edge; /* [n_edge] */
     size_t n_edge, n_used;
     int32_t *token; /* [n_node] index of the token that ends there, -1: none */
     size_t n_node, room_node;

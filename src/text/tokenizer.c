@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "text/tokenizer_impl.h"
+#include "text/utf8.h"
 
 enum qr_status qr_tokenizer_alloc(struct qr_tokenizer **tok, struct qr_err *err)
 {
@@ -26,20 +27,47 @@ void qr_tokenizer_destroy(struct qr_tokenizer *tok)
     free(tok);
 }
 
+/* Adds a token that the model's vocabulary does not have. Where it is looked for in normalized text, its text is the
+ * normalized one (tokenizers 0.23 shows it so), unless that is another token. */
+static enum qr_status add_unknown(struct qr_tokenizer *tok, const struct qr_added_token *how, const char *text,
+                                  size_t n, int kind, struct qr_err *err)
+{
+    enum qr_status status = QR_OK;
+    struct qr_buf normal;
+
+    qr_buf_init(&normal, 0);
+    if (how->normalized && tok->nfc && !qr_nfc_certain(text, n)) {
+        status = qr_nfc(text, n, &normal, err);
+        if (status == QR_OK && qr_vocab_find_text(&tok->vocab, normal.data, normal.len) < 0) {
+            text = normal.data;
+            n = normal.len;
+        }
+    }
+    if (status == QR_OK)
+        status = qr_vocab_add(&tok->vocab, how->id, text, n, kind, err);
+    qr_buf_free(&normal);
+    return status;
+}
+
 enum qr_status qr_tokenizer_add_token(struct qr_tokenizer *tok, const struct qr_added_token *how, const char *text,
                                       size_t n, bool literal, struct qr_err *err)
 {
     int kind = QR_TOKEN_ADDED | (how->special ? QR_TOKEN_SPECIAL : 0);
-    int32_t known = literal ? qr_vocab_find(&tok->vocab, text, n, true) : qr_vocab_find_text(&tok->vocab, text, n);
+    const struct qr_added_token *before = qr_added_find(&tok->added, text, n);
     struct qr_token *token;
+    int32_t known;
 
     if (n == 0)
         return QR_OK;
+    if (before)
+        known = before->id;
+    else
+        known = literal ? qr_vocab_find(&tok->vocab, text, n, true) : qr_vocab_find_text(&tok->vocab, text, n);
     if (known >= 0 && known != how->id)
         return qr_fail(err, QR_FORMAT, "the added token \"%.*s\" has the id %d, but the vocabulary gives it %d",
                        (int)(n < 60 ? n : 60), text, how->id, known);
     if (known < 0)
-        QR_TRY(qr_vocab_add(&tok->vocab, how->id, text, n, kind | (literal ? QR_TOKEN_LITERAL : 0), err));
+        QR_TRY(add_unknown(tok, how, text, n, kind | (literal ? QR_TOKEN_LITERAL : 0), err));
     token = &tok->vocab.token[how->id];
     token->kind = (uint8_t)((token->kind & ~QR_TOKEN_SPECIAL) | kind);
     return qr_added_add(&tok->added, how, text, n, tok->nfc, err);

@@ -15,8 +15,8 @@ struct qr_tokenizer {
     struct qr_bpe bpe;
     struct qr_added added;
     struct qr_pretok pretok;
-    bool nfc;         /* text is normalized to NFC */
-    int32_t bos, eos; /* -1: none */
+    bool nfc;                                          /* text is normalized to NFC */
+    int32_t bos, eos;                                  /* -1: none */
     int32_t front[QR_MAX_AROUND], back[QR_MAX_AROUND]; /* what add_special adds */
     int n_front, n_back;
 };

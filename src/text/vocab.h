@@ -16,7 +16,7 @@ struct qr_vocab {
     struct qr_token {
         uint32_t at, n; /* bytes.data + at */
         uint8_t kind;   /* QR_TOKEN_* */
-    } *token;           /* [n] */
+    } * token;          /* [n] */
     size_t n, room;     /* highest id + 1 */
     struct qr_buf bytes;
     uint32_t *slot; /* [n_slot] id + 1 of the token with that hash, 0: free */
