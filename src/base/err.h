@@ -13,7 +13,8 @@ enum qr_status qr_fail_errno(struct qr_err *err, const char *fmt, ...) __attribu
 enum qr_status qr_err_prefix(struct qr_err *err, enum qr_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-#if defined(__clang_analyzer__) && !defined(QR_DEFINES_ERR) /* it does not know that these never return QR_OK, and warns of what follows QR_TRY */
+/* clang-tidy does not know that these never return QR_OK, and would warn of what follows QR_TRY. */
+#if defined(__clang_analyzer__) && !defined(QR_DEFINES_ERR)
 #define qr_fail(err, status, ...)       (qr_fail(err, status, __VA_ARGS__), status)
 #define qr_fail_errno(...)              (qr_fail_errno(__VA_ARGS__), QR_IO)
 #define qr_err_prefix(err, status, ...) (qr_err_prefix(err, status, __VA_ARGS__), status)
