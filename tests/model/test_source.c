@@ -458,6 +458,13 @@ static void random_numbers_have_the_promised_distribution(void **state)
     assert_true(fabs(mean) < 0.004); /* 4.5 standard errors of 0.125/sqrt(20480) */
     assert_true(fabs(variance * 64 - 1) < 0.05);
     assert_true(fabs(kurtosis - 2.7) < 0.12);
+    for (int lag = 1; lag <= 256; lag++) { /* no number depends on those before it: 5 standard errors of 0.007 */
+        double sum = 0;
+
+        for (int i = 0; i + lag < 320 * 64; i++)
+            sum += (double)x[i] * (double)x[i + lag] * 64;
+        assert_true(fabs(sum / (320 * 64 - lag)) < 0.035);
+    }
     assert_int_equal(qr_source_rows(source, found(source, "blk.0.attn_norm.weight", 1, 64), 0, 1, x, &err), QR_OK);
     moments(x, 64, &mean, &variance, &kurtosis);
     assert_true(fabs(mean - 1) < 0.06 && variance > 0.003 && variance < 0.03);
