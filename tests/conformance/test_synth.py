@@ -193,6 +193,19 @@ def test_tokenizer(synth, shape):
     ]
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_quire_reads_the_tokenizers_alike(quire, synth, shape):
+    directory, file = synth(shape, "bf16", ""), synth(shape, "bf16", ".gguf")
+    tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    text = "<|im_start|>user\nThe rather hot wind, in 2024 — naïve! 東京 \t\n\n  'tis and 🙂<|im_end|>"
+    want = tokenizer.encode(text).ids
+    for model in (directory, file):
+        assert json.loads(quire.text("tokenize", model, "--json", "--special", stdin=json.dumps(text))) == want
+    messages = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
+    for model in (directory, file):
+        assert quire.text("template", model, stdin=messages) == "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+
+
 def test_chat_template(synth):
     saved = json.loads((synth("tiny-qwen2", "bf16", "") / "tokenizer_config.json").read_text())
     fields, _ = read_gguf(synth("tiny-qwen2", "bf16", ".gguf"))
