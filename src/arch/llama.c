@@ -7,35 +7,35 @@
 
 static int attention(struct rec *r, const struct qr_layer_weights *w, int h)
 {
-    struct rec_qkv in = rec_qkv(r, h, w);
-    rec_rope(r, in.q);
-    rec_rope(r, in.k);
-    rec_kv_store(r, in.k, in.v);
-    int attn = rec_attention(r, in.q);
-    return rec_linear(r, "o", attn, &w->o);
+    struct qr_rec_qkv in = qr_rec_qkv(r, h, w);
+    qr_rec_rope(r, in.q);
+    qr_rec_rope(r, in.k);
+    qr_rec_kv_store(r, in.k, in.v);
+    int attn = qr_rec_attention(r, in.q);
+    return qr_rec_linear(r, "o", attn, &w->o);
 }
 
 static int mlp(struct rec *r, const struct qr_layer_weights *w, int h)
 {
-    struct rec_gate_up in = rec_gate_up(r, h, w);
-    rec_silu_mul(r, in.gate, in.up);
-    return rec_linear(r, "down", in.gate, &w->down);
+    struct qr_rec_gate_up in = qr_rec_gate_up(r, h, w);
+    qr_rec_silu_mul(r, in.gate, in.up);
+    return qr_rec_linear(r, "down", in.gate, &w->down);
 }
 
 int qr_record_llama(struct rec *r, const struct qr_weights *w)
 {
-    int x = rec_embed(r, "x", &w->embd); /* [T, n_embd], the residual stream */
+    int x = qr_rec_embed(r, "x", &w->embd); /* [T, n_embd], the residual stream */
 
     for (r->layer = 0; r->layer < r->config->n_layer; r->layer++) {
         const struct qr_layer_weights *layer = &w->layer[r->layer];
-        int h = rec_norm(r, "h", x, &layer->attn_norm);
-        rec_add(r, x, attention(r, layer, h));
-        h = rec_norm(r, "h", x, &layer->ffn_norm);
-        rec_add(r, x, mlp(r, layer, h));
+        int h = qr_rec_norm(r, "h", x, &layer->attn_norm);
+        qr_rec_add(r, x, attention(r, layer, h));
+        h = qr_rec_norm(r, "h", x, &layer->ffn_norm);
+        qr_rec_add(r, x, mlp(r, layer, h));
     }
     r->layer = -1;
 
-    int last = rec_gather(r, "last", x); /* [R, n_embd]: only rows that want logits go through the head */
-    int h = rec_norm(r, "h", last, &w->output_norm);
-    return rec_linear(r, "logits", h, &w->head); /* [R, n_vocab] */
+    int last = qr_rec_gather(r, "last", x); /* [R, n_embd]: only rows that want logits go through the head */
+    int h = qr_rec_norm(r, "h", last, &w->output_norm);
+    return qr_rec_linear(r, "logits", h, &w->head); /* [R, n_vocab] */
 }

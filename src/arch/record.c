@@ -19,7 +19,7 @@ static enum qr_rows rows(const struct rec *r, int value)
     return value < 0 ? QR_ROWS_T : qr_rec_plan(r->recorder)->value[value].rows;
 }
 
-int rec_embed(struct rec *r, const char *name, const struct qr_weight *weight)
+int qr_rec_embed(struct rec *r, const char *name, const struct qr_weight *weight)
 {
     int x = qr_rec_value(r->recorder, name, QR_ROWS_T, weight->n_col);
     struct qr_op *op = qr_rec_op(r->recorder, QR_OP_EMBED, r->layer);
@@ -50,14 +50,14 @@ static void norm_into(struct rec *r, int x, int y, const struct qr_vector *weigh
     }
 }
 
-int rec_norm(struct rec *r, const char *name, int x, const struct qr_vector *weight)
+int qr_rec_norm(struct rec *r, const char *name, int x, const struct qr_vector *weight)
 {
     int y = qr_rec_value(r->recorder, name, rows(r, x), columns(r, x));
     norm_into(r, x, y, weight);
     return y;
 }
 
-void rec_head_norm(struct rec *r, int x, const struct qr_vector *weight)
+void qr_rec_head_norm(struct rec *r, int x, const struct qr_vector *weight)
 {
     norm_into(r, x, x, weight);
 }
@@ -70,18 +70,18 @@ static void linear_into(struct rec *r, int x, int y, const struct qr_weight *wei
     op->out[0] = y;
 }
 
-int rec_linear(struct rec *r, const char *name, int x, const struct qr_weight *weight)
+int qr_rec_linear(struct rec *r, const char *name, int x, const struct qr_weight *weight)
 {
     int y = qr_rec_value(r->recorder, name, rows(r, x), weight->n_row);
     linear_into(r, x, y, weight);
     return y;
 }
 
-struct rec_qkv rec_qkv(struct rec *r, int x, const struct qr_layer_weights *w)
+struct qr_rec_qkv qr_rec_qkv(struct rec *r, int x, const struct qr_layer_weights *w)
 {
     uint32_t nq = w->q.n_row, nk = w->k.n_row, nv = w->v.n_row;
     int qkv = qr_rec_value(r->recorder, "qkv", rows(r, x), nq + nk + nv);
-    struct rec_qkv out;
+    struct qr_rec_qkv out;
     out.q = qr_rec_view(r->recorder, "q", qkv, 0, nq);
     out.k = qr_rec_view(r->recorder, "k", qkv, nq, nk);
     out.v = qr_rec_view(r->recorder, "v", qkv, nq + nk, nv);
@@ -91,10 +91,10 @@ struct rec_qkv rec_qkv(struct rec *r, int x, const struct qr_layer_weights *w)
     return out;
 }
 
-struct rec_gate_up rec_gate_up(struct rec *r, int x, const struct qr_layer_weights *w)
+struct qr_rec_gate_up qr_rec_gate_up(struct rec *r, int x, const struct qr_layer_weights *w)
 {
     int both = qr_rec_value(r->recorder, "gate_up", rows(r, x), w->gate.n_row + w->up.n_row);
-    struct rec_gate_up out;
+    struct qr_rec_gate_up out;
     out.gate = qr_rec_view(r->recorder, "gate", both, 0, w->gate.n_row);
     out.up = qr_rec_view(r->recorder, "up", both, w->gate.n_row, w->up.n_row);
     linear_into(r, x, out.gate, &w->gate);
@@ -102,7 +102,7 @@ struct rec_gate_up rec_gate_up(struct rec *r, int x, const struct qr_layer_weigh
     return out;
 }
 
-void rec_rope(struct rec *r, int x)
+void qr_rec_rope(struct rec *r, int x)
 {
     struct qr_op *op = qr_rec_op(r->recorder, QR_OP_ROPE, r->layer);
     op->head_dim = (uint32_t)r->config->head_dim;
@@ -110,7 +110,7 @@ void rec_rope(struct rec *r, int x)
     set_in_place(op, x);
 }
 
-void rec_kv_store(struct rec *r, int k, int v)
+void qr_rec_kv_store(struct rec *r, int k, int v)
 {
     struct qr_op *op = qr_rec_op(r->recorder, QR_OP_KV_STORE, r->layer);
     op->n_kv_head = (uint32_t)r->config->n_kv_head;
@@ -119,7 +119,7 @@ void rec_kv_store(struct rec *r, int k, int v)
     op->in[1] = v;
 }
 
-int rec_attention(struct rec *r, int q)
+int qr_rec_attention(struct rec *r, int q)
 {
     const struct qr_config *c = r->config;
     int y = qr_rec_value(r->recorder, "attn", rows(r, q), columns(r, q));
@@ -134,14 +134,14 @@ int rec_attention(struct rec *r, int q)
     return y;
 }
 
-void rec_add(struct rec *r, int x, int y)
+void qr_rec_add(struct rec *r, int x, int y)
 {
     struct qr_op *op = qr_rec_op(r->recorder, QR_OP_ADD, r->layer);
     set_in_place(op, x);
     op->in[1] = y;
 }
 
-void rec_silu_mul(struct rec *r, int x, int y)
+void qr_rec_silu_mul(struct rec *r, int x, int y)
 {
     struct qr_op *op = qr_rec_op(r->recorder, QR_OP_SILU, r->layer);
     set_in_place(op, x);
@@ -150,7 +150,7 @@ void rec_silu_mul(struct rec *r, int x, int y)
     op->in[1] = y;
 }
 
-int rec_gather(struct rec *r, const char *name, int x)
+int qr_rec_gather(struct rec *r, const char *name, int x)
 {
     int y = qr_rec_value(r->recorder, name, QR_ROWS_R, columns(r, x));
     struct qr_op *op = qr_rec_op(r->recorder, QR_OP_GATHER, r->layer);

@@ -1,5 +1,5 @@
 /* record.h - the words in which a family's forward pass is written; private to arch/. Each call appends its ops to
- * the plan and returns the value that holds the result. All values are [T, columns] until rec_gather. */
+ * the plan and returns the value that holds the result. All values are [T, columns] until qr_rec_gather. */
 #ifndef QR_ARCH_RECORD_H
 #define QR_ARCH_RECORD_H
 #include "arch/arch.h"
@@ -16,35 +16,35 @@ int qr_record_qwen2(struct rec *r, const struct qr_weights *w);
 int qr_record_qwen3(struct rec *r, const struct qr_weights *w);
 
 /* q, k, v side by side in one value "qkv", as their weights are in one storage: a merged LINEAR writes all three. */
-struct rec_qkv {
+struct qr_rec_qkv {
     int q; /* [T, n_head * head_dim] */
     int k; /* [T, n_kv_head * head_dim] */
     int v; /* [T, n_kv_head * head_dim] */
 };
 /* gate, up side by side in one value "gate_up". */
-struct rec_gate_up {
+struct qr_rec_gate_up {
     int gate, up; /* [T, n_ff] each */
 };
 
 /* x = weight[token] */
-int rec_embed(struct rec *r, const char *name, const struct qr_weight *weight);
+int qr_rec_embed(struct rec *r, const char *name, const struct qr_weight *weight);
 /* y = x / sqrt(mean(x^2) + eps) * weight, over groups of weight->n columns. RMSNorm: Zhang and Sennrich 2019. */
-int rec_norm(struct rec *r, const char *name, int x, const struct qr_vector *weight);
+int qr_rec_norm(struct rec *r, const char *name, int x, const struct qr_vector *weight);
 /* The same written back to x: the norms of each q and k head. */
-void rec_head_norm(struct rec *r, int x, const struct qr_vector *weight);
+void qr_rec_head_norm(struct rec *r, int x, const struct qr_vector *weight);
 /* y = x weight^T (+ bias where the weight has one) */
-int rec_linear(struct rec *r, const char *name, int x, const struct qr_weight *weight);
-struct rec_qkv rec_qkv(struct rec *r, int x, const struct qr_layer_weights *w);
-struct rec_gate_up rec_gate_up(struct rec *r, int x, const struct qr_layer_weights *w);
+int qr_rec_linear(struct rec *r, const char *name, int x, const struct qr_weight *weight);
+struct qr_rec_qkv qr_rec_qkv(struct rec *r, int x, const struct qr_layer_weights *w);
+struct qr_rec_gate_up qr_rec_gate_up(struct rec *r, int x, const struct qr_layer_weights *w);
 /* Rotates every head of x by its token's position, in place. Su et al., RoFormer, 2021. */
-void rec_rope(struct rec *r, int x);
-void rec_kv_store(struct rec *r, int k, int v);
+void qr_rec_rope(struct rec *r, int x);
+void qr_rec_kv_store(struct rec *r, int k, int v);
 /* softmax(q k^T / sqrt(head_dim)) v over the layer's pages, with the layer's window; [T, n_head * head_dim] */
-int rec_attention(struct rec *r, int q);
-void rec_add(struct rec *r, int x, int y);      /* x += y */
-void rec_silu_mul(struct rec *r, int x, int y); /* x = silu(x) * y */
+int qr_rec_attention(struct rec *r, int q);
+void qr_rec_add(struct rec *r, int x, int y);      /* x += y */
+void qr_rec_silu_mul(struct rec *r, int x, int y); /* x = silu(x) * y */
 /* The rows of x that want logits: [R, columns]. */
-int rec_gather(struct rec *r, const char *name, int x);
+int qr_rec_gather(struct rec *r, const char *name, int x);
 
 /* rope.c: the plan's frequencies, from the config and the file's rope_freqs. */
 enum qr_status qr_rope_inv_freq(const struct qr_config *config, const struct qr_vector *freq_factors, float *inv_freq,
