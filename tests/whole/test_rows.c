@@ -169,6 +169,33 @@ static void q4_1(void **state)
     check_type(state, QR_Q4_1);
 }
 
+/* The sequence beside another one of another length, both decoding over the cuts on four threads. */
+static void decode_long_pair(const struct model *model, const struct where *w, const int32_t *token, int n,
+                             const float *want)
+{
+    struct runner *r = malloc(sizeof *r);
+    struct setting setting = w->setting;
+    assert_non_null(r);
+    setting.n_thread = 4;
+    runner_open(r, model, setting);
+    int a = runner_add(r, token, n), b = runner_add(r, token, n);
+    const int first[RUNNER_MAX_SEQ] = {20, 230}, decode[RUNNER_MAX_SEQ] = {1, 1}, more[RUNNER_MAX_SEQ] = {200, 0};
+    runner_step(r, first);
+    runner_step(r, more);
+    for (int i = 0; i < 40; i++)
+        runner_step(r, decode);
+    runner_step(r, more);
+    for (int i = 0; i < 60; i++)
+        runner_step(r, decode);
+    assert_same(w, r->sequence[a].logits, want, (size_t)r->sequence[a].done * model->n_vocab,
+                "decoding beside another");
+    assert_same(w, r->sequence[b].logits, want, (size_t)r->sequence[b].done * model->n_vocab,
+                "decoding beside another");
+    assert_true(r->sequence[a].done > 512 && r->sequence[b].done > 256);
+    runner_close(r);
+    free(r);
+}
+
 /* Attention is cut at multiples of 256 positions (DESIGN): contexts that cross two of them. */
 static void long_contexts(void **state)
 {
@@ -186,13 +213,14 @@ static void long_contexts(void **state)
                 continue;
             w.setting = (struct setting){.mask = QR_FUSE_ALL, .isa = isa, .n_thread = 1, .kv_type = KV[i]};
             float *want = run_logits(&model, w.setting, token, N_LONG, RUNNER_MAX_TOKEN);
-            for (int j = 0; j < 3; j++) {
-                static const int CHUNK[] = {1, 7, 100};
+            for (int j = 0; j < 4; j++) { /* on several threads a decoding token's cuts may be shared out */
+                static const int CHUNK[] = {100, 7, 2, 1};
                 w.setting.n_thread = 1 + j;
                 float *got = run_logits(&model, w.setting, token, N_LONG, CHUNK[j]);
                 assert_same(&w, got, want, (size_t)N_LONG * model.n_vocab, "a long context in other chunks");
                 free(got);
             }
+            decode_long_pair(&model, &w, token, N_LONG, want);
             free(want);
         }
         model_close(&model);
