@@ -11,6 +11,14 @@ struct field {
     int64_t width, precision; /* -1: not given */
 };
 
+/* Digits; what is beyond any budget need not be exact. */
+static const char *size(const char *s, const char *end, int64_t *n)
+{
+    for (; s < end && *s >= '0' && *s <= '9'; s++)
+        *n = *n < 1000000000 ? *n * 10 + (*s - '0') : *n;
+    return s;
+}
+
 static bool parse_spec(const char *s, const char *end, struct field *f)
 {
     const char *next = s;
@@ -31,8 +39,7 @@ static bool parse_spec(const char *s, const char *end, struct field *f)
         f->alternate = s++ != NULL;
     if (s < end && *s == '0')
         f->zero = s++ != NULL;
-    while (s < end && *s >= '0' && *s <= '9' && f->width < 1000000000)
-        f->width = f->width * 10 + (*s++ - '0');
+    s = size(s, end, &f->width);
     if (s < end && *s == ',')
         f->comma = s++ != NULL;
     else if (s < end && *s == '_')
@@ -40,8 +47,7 @@ static bool parse_spec(const char *s, const char *end, struct field *f)
     if (s < end && *s == '.') {
         f->precision = 0;
         const char *digits = ++s;
-        while (s < end && *s >= '0' && *s <= '9' && f->precision < 1000000000)
-            f->precision = f->precision * 10 + (*s++ - '0');
+        s = size(s, end, &f->precision);
         if (s == digits)
             return false;
     }

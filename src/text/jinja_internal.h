@@ -332,6 +332,7 @@ struct jrt {
     int line;
     uint64_t steps, max_steps;
     size_t text, max_text; /* bytes of output and intermediate strings */
+    size_t max_values;     /* bytes of all values together: lists, scopes, strings */
     int depth, max_depth;  /* of eval and exec */
     int calls, max_calls;  /* of macros and recursive loops */
     struct qr_buf *out;

@@ -130,8 +130,8 @@ static int64_t size_of(struct jrt *rt, const struct jargs *args, const char **s,
         (*s)++;
         return next_arg(rt, args, used, &v) ? qr_jinja_arg_int(rt, v, 0) : 0;
     }
-    while (*s < end && **s >= '0' && **s <= '9' && n < 1000000000)
-        n = n * 10 + (*(*s)++ - '0');
+    for (; *s < end && **s >= '0' && **s <= '9'; (*s)++)
+        n = n < 1000000000 ? n * 10 + (**s - '0') : n;
     return n;
 }
 

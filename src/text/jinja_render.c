@@ -55,8 +55,8 @@ void *qr_jinja_alloc(struct jrt *rt, size_t n, size_t size)
     if (rt->failed)
         return NULL;
     void *p = qr_arena_array(rt->arena, n, size);
-    if (!p && qr_arena_used(rt->arena) + n * size > 4 * rt->max_text)
-        qr_jinja_raise(rt, QR_LIMIT, "the template's values take more than %zu bytes", 4 * rt->max_text);
+    if (!p && n * size > rt->max_values - qr_arena_used(rt->arena))
+        qr_jinja_raise(rt, QR_LIMIT, "the template's values take more than %zu bytes", rt->max_values);
     else if (!p)
         qr_jinja_raise(rt, QR_NOMEM, "out of memory");
     return p;
@@ -140,7 +140,7 @@ static void run(struct jrt *rt, const json_t *context)
     if (!load_context(rt, context))
         return;
     struct qr_arena *variables = rt->arena; /* the budget of values starts behind the variables */
-    rt->arena = qr_arena_create(4 * rt->max_text);
+    rt->arena = qr_arena_create(rt->max_values);
     rt->tail_room = 0;
     rt->tail = NULL;
     if (rt->arena)
@@ -172,6 +172,7 @@ enum qr_status qr_jinja_render(const struct qr_jinja *jinja, const json_t *conte
                      .line = 1,
                      .max_steps = b.steps,
                      .max_text = b.output_bytes,
+                     .max_values = 4 * b.output_bytes + ((size_t)1 << 20),
                      .max_calls = b.depth,
                      .max_depth = 20 * b.depth, /* a call costs some levels of the tree */
                      .out = out,

@@ -141,7 +141,7 @@ struct jv qr_jv_text_end(struct jrt *rt, struct qr_buf *buf)
     else if (errno == ENOMEM) /* a qr_buf does not say whether memory or its cap ended it */
         qr_jinja_raise(rt, QR_NOMEM, "out of memory");
     else
-        qr_jinja_charge(rt, rt->max_text);
+        qr_jinja_charge(rt, rt->max_text - rt->text + 1);
     qr_buf_free(buf);
     return v;
 }

@@ -1,5 +1,6 @@
 """jinja2 set up as transformers does it for chat templates (transformers/utils/chat_template_utils.py)."""
 
+import functools
 import json
 from datetime import datetime
 
@@ -31,6 +32,7 @@ def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False)
     return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
+@functools.cache
 def environment():
     env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
     env.filters["tojson"] = tojson
@@ -39,9 +41,14 @@ def environment():
     return env
 
 
+@functools.cache
+def compiled(template):
+    return environment().from_string(template)
+
+
 def render(template, context):
     """(text, None) or (None, error)."""
     try:
-        return environment().from_string(template).render(**context), None
+        return compiled(template).render(**context), None
     except Exception as e:  # whatever jinja2 or Python raises: quire must report an error as well
         return None, f"{type(e).__name__}: {e}"

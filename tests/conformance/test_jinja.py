@@ -61,5 +61,5 @@ def test_chat_templates(tmp_path):
         for template, text in TEMPLATES().items()
         for talk, context in CONVERSATIONS.items()
     ]
-    assert sum("expected" in r for r in rows) > len(rows) // 2
+    assert sum("expected" in r for r in rows) > len(rows) // 3
     run_table(rows, tmp_path)
