@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#define QR_MAX_ADDED 4096 /* bytes of one added token: bounds the time that matching takes */
+#define QR_MAX_ADDED 1024 /* bytes of one added token: matching may look at that many for each byte of a text */
 
 struct qr_added_token {
     uint32_t at, n;   /* its text in the set's bytes */

@@ -145,7 +145,7 @@ static enum qr_status read_vocab(struct qr_scan *scan, struct qr_vocab *vocab)
         QR_TRY(read_id(scan, &id));
         QR_TRY(qr_vocab_add(vocab, id, text.s, text.n, 0, scan->err));
     } while (qr_scan_take(scan, ','));
-    return qr_scan_take(scan, '}') ? QR_OK : broken(scan, "a comma or } was expected");
+    return qr_scan_take(scan, '}') && scan->p == scan->end ? QR_OK : broken(scan, "a comma or } was expected");
 }
 
 enum qr_status qr_tokenizer_read_vocab(struct qr_json_span span, struct qr_vocab *vocab, struct qr_err *err)
@@ -194,7 +194,7 @@ static enum qr_status read_merges(struct qr_scan *scan, const struct qr_vocab *v
         QR_TRY(read_merge(scan, &left, &right));
         QR_TRY(qr_bpe_add(bpe, vocab, rank++, left.s, left.n, right.s, right.n, false, scan->err));
     } while (qr_scan_take(scan, ','));
-    return qr_scan_take(scan, ']') ? QR_OK : broken(scan, "a comma or ] was expected");
+    return qr_scan_take(scan, ']') && scan->p == scan->end ? QR_OK : broken(scan, "a comma or ] was expected");
 }
 
 /* How many merges there are at most: the elements of a list, which are strings or lists of two. */

@@ -40,7 +40,7 @@ bool qr_scan_skip(struct qr_scan *scan)
         char c = *scan->p;
 
         if (depth == 0 && (c == ',' || c == '}' || c == ']'))
-            return true;
+            return true; /* behind a number or a word */
         scan->p++;
         if (c == '"' && !skip_string(scan))
             return false;
@@ -48,6 +48,8 @@ bool qr_scan_skip(struct qr_scan *scan)
             depth++;
         else if (c == '}' || c == ']')
             depth--;
+        if (depth == 0 && (c == '"' || c == '}' || c == ']'))
+            return true;
     }
     return false;
 }
