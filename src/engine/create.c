@@ -76,6 +76,7 @@ enum qr_status qr_model_ledger(const struct qr_model *model, const struct qr_eng
     qr_ledger_add(ledger, qr_batch_bytes(l->max_token, l->max_seq, l->max_row, qr_blocks_for(l->max_len)), "scheduling",
                   "%d sequences", l->max_seq);
     qr_ledger_add(ledger, model->text_bytes, "tokenizer", NULL);
+    qr_ledger_add(ledger, qr_memory_of_files(), "program", "code, libraries, headers of the model file");
     qr_setup_free(&s);
     return QR_OK;
 }

@@ -8,16 +8,22 @@
 
 enum { SMALL_FILE = 65536 };
 
-static uint64_t meminfo_available(void)
+/* The number behind a key of a file whose lines are "Key:  N kB", in bytes; 0: not there. */
+static uint64_t read_kb(const char *path, const char *key)
 {
     char *text;
     size_t n;
-    if (qr_read_file("/proc/meminfo", SMALL_FILE, &text, &n, NULL) != QR_OK)
+    if (qr_read_file(path, SMALL_FILE, &text, &n, NULL) != QR_OK)
         return 0;
-    const char *line = strstr(text, "MemAvailable:");
-    uint64_t kb = line ? strtoull(line + strlen("MemAvailable:"), NULL, 10) : 0;
+    const char *line = strstr(text, key);
+    uint64_t kb = line ? strtoull(line + strlen(key), NULL, 10) : 0;
     free(text);
     return kb * 1024;
+}
+
+uint64_t qr_memory_of_files(void)
+{
+    return read_kb("/proc/self/status", "RssFile:");
 }
 
 /* A file with one number; false when it is absent or says "max". */
@@ -59,7 +65,7 @@ static bool group_left(const char *limit_path, const char *used_path, const char
 
 uint64_t qr_memory_available(void)
 {
-    uint64_t available = meminfo_available(), left;
+    uint64_t available = read_kb("/proc/meminfo", "MemAvailable:"), left;
     if (group_left("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat", &left) ||
         group_left("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes",
                    "/sys/fs/cgroup/memory/memory.stat", &left))
