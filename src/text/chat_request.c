@@ -47,7 +47,7 @@ static enum qr_status join_parts(const json_t *message, size_t index, json_t **c
     if (status == QR_OK) {
         *copy = json_copy((json_t *)message);
         json_t *content = json_stringn_nocheck(text.data ? text.data : "", text.len);
-        if (!*copy || json_object_set_new_nocheck(*copy, "content", content) != 0) {
+        if (json_object_set_new_nocheck(*copy, "content", content) != 0) { /* frees content, also when *copy is NULL */
             json_decref(*copy);
             *copy = NULL;
             status = no_memory(err);

@@ -35,6 +35,18 @@ static struct jv zero_division(struct jrt *rt)
     return qr_jv_none();
 }
 
+/* By the exact remainder, as CPython does: floor(6 / 1e-5) would be one too many. */
+static double floor_div(double x, double y)
+{
+    double mod = fmod(x, y), div = (x - mod) / y, floored;
+    if (mod != 0 && (y < 0) != (mod < 0))
+        div -= 1;
+    if (div == 0)
+        return copysign(0, x / y);
+    floored = floor(div);
+    return div - floored > 0.5 ? floored + 1 : floored;
+}
+
 static struct jv float_op(struct jrt *rt, int op, double x, double y)
 {
     double r;
@@ -48,7 +60,7 @@ static struct jv float_op(struct jrt *rt, int op, double x, double y)
     case '/':
         return y == 0 ? zero_division(rt) : qr_jv_float(x / y);
     case JOP_FLOORDIV:
-        return y == 0 ? zero_division(rt) : qr_jv_float(floor(x / y));
+        return y == 0 ? zero_division(rt) : qr_jv_float(floor_div(x, y));
     case '%':
         if (y == 0)
             return zero_division(rt);

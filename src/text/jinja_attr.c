@@ -1,4 +1,4 @@
-/* jinja_attr.c - obj.name, obj[key] and slices, with the sandbox's rules: a name is first an attribute (a method), then a
+/* jinja_attr.c - obj.name and obj[key], with the sandbox's rules: a name is first an attribute (a method), then a
  * key; what starts with __ or would change a list or dict is out of reach. */
 #include <string.h>
 #include "text/jinja_internal.h"
@@ -37,6 +37,8 @@ static const struct jbuiltin *method(struct jv obj, const struct jv_str *name)
         return qr_jinja_find(qr_jinja_dict_methods, name->s, name->n);
     case JV_FLOAT:
         return qr_jinja_find(qr_jinja_float_methods, name->s, name->n);
+    case JV_RANGE:
+        return qr_jv_str_is(name, "copy") ? NULL : qr_jinja_find(qr_jinja_list_methods, name->s, name->n);
     case JV_CYCLER:
         return qr_jinja_find(qr_jinja_cycler_methods, name->s, name->n);
     default:
@@ -124,7 +126,7 @@ static struct jv char_at(struct jrt *rt, struct jv_str *str, int64_t i)
 {
     if (!qr_jinja_work(rt, str->n))
         return qr_jv_none();
-    size_t at = qr_jv_offset(str, i), next = at;
+    size_t at = qr_jv_offset(str, i), next;
     const char *s = str->s + at;
     qr_u8_next(&s, str->s + str->n);
     next = (size_t)(s - str->s);
@@ -170,98 +172,6 @@ struct jv qr_jinja_getitem(struct jrt *rt, struct jv obj, struct jv key)
     }
     struct jv name = rt->failed ? qr_jv_none() : qr_jv_to_str(rt, key);
     return qr_jv_undefined(JV_WHY_ELEMENT, obj, name.type == JV_STR ? name.u.str : NULL);
-}
-
-/* Python's slice.indices: start, and how many items; step is not 0. */
-static int64_t slice_range(struct jv from, struct jv to, int64_t step, int64_t n, int64_t *start)
-{
-    int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n, a = step < 0 ? high : low, b = step < 0 ? low : high,
-            i;
-    if (qr_jv_as_int(from, &i)) {
-        i = i < 0 ? i + n : i;
-        a = i < low ? low : i > high ? high : i;
-    }
-    if (qr_jv_as_int(to, &i)) {
-        i = i < 0 ? i + n : i;
-        b = i < low ? low : i > high ? high : i;
-    }
-    *start = a;
-    if (step > 0)
-        return b > a ? (b - a - 1) / step + 1 : 0;
-    return a > b ? (a - b - 1) / -step + 1 : 0;
-}
-
-static struct jv slice_str(struct jrt *rt, struct jv_str *str, int64_t start, int64_t count, int64_t step)
-{
-    if (!qr_jinja_work(rt, str->n) || count == 0)
-        return qr_jv_cstr(rt, "");
-    if (step == 1) {
-        size_t from = qr_jv_offset(str, start), to = qr_jv_offset(str, start + count);
-        return qr_jv_str_view(rt, str->s + from, to - from);
-    }
-    /* Walk to the first, then step by step, forwards or backwards. */
-    struct qr_buf text;
-    const char *s = str->s + qr_jv_offset(str, start), *end = str->s + str->n;
-    qr_jv_text_begin(rt, &text);
-    for (int64_t k = 0; k < count && !text.failed; k++) {
-        const char *next = s;
-        qr_u8_next(&next, end);
-        qr_buf_append(&text, s, (size_t)(next - s));
-        for (int64_t hop = 0; k + 1 < count && hop < (step < 0 ? -step : step); hop++) {
-            if (step < 0)
-                qr_u8_before(str->s, &s);
-            else
-                qr_u8_next(&s, end);
-        }
-    }
-    return qr_jv_text_end(rt, &text);
-}
-
-struct jv qr_jinja_slice(struct jrt *rt, struct jv obj, struct jv from, struct jv to, struct jv by)
-{
-    int64_t step = 1, start, ignored;
-    const struct jv parts[] = {from, to, by};
-    if (is_undefined(rt, obj))
-        return qr_jv_none();
-    for (int i = 0; i < 3; i++) {
-        if (parts[i].type != JV_NONE && !qr_jv_as_int(parts[i], &ignored))
-            qr_jinja_raise(rt, QR_INVALID, "slice indices must be integers or none, not '%s'",
-                           qr_jv_type_name(parts[i]));
-    }
-    if (obj.type != JV_STR && obj.type != JV_RANGE && !(obj.type == JV_LIST && obj.u.list->kind < JV_KIND_KEYS))
-        qr_jinja_raise(rt, QR_INVALID, "'%s' object cannot be sliced", qr_jv_type_name(obj));
-    if (rt->failed)
-        return qr_jv_none();
-    if (qr_jv_as_int(by, &step) && step == 0) {
-        qr_jinja_raise(rt, QR_INVALID, "slice step cannot be zero");
-        return qr_jv_none();
-    }
-    if (step == INT64_MIN)
-        step++;
-    int64_t n = qr_jv_len(rt, obj), count = slice_range(from, to, step, n, &start);
-    if (rt->failed)
-        return qr_jv_none();
-    if (obj.type == JV_STR)
-        return slice_str(rt, obj.u.str, start, count, step);
-    if (obj.type == JV_RANGE) {
-        struct jv_range *r = qr_jinja_alloc(rt, 1, sizeof *r), *of = obj.u.range;
-        if (!r)
-            return qr_jv_none();
-        *r = (struct jv_range){of->start, of->start, 1, count};
-        if (count) { /* positions lie inside of the range, so nothing overflows but perhaps a step that is not taken */
-            int64_t last = of->start + (start + (count - 1) * step) * of->step;
-            r->start += start * of->step;
-            r->step = count > 1 ? of->step * step : 1;
-            r->stop = last + (r->step < 0 ? -1 : 1);
-        }
-        return (struct jv){.type = JV_RANGE, .u.range = r};
-    }
-    struct jv_list *list = qr_jv_list_new(rt, obj.u.list->kind == JV_KIND_GROUP ? JV_KIND_TUPLE : obj.u.list->kind);
-    if (qr_jinja_step(rt, (uint64_t)count)) {
-        for (int64_t k = 0; k < count; k++)
-            qr_jv_push(rt, list, obj.u.list->v[start + k * step]);
-    }
-    return qr_jv_list(list);
 }
 
 struct jv qr_jinja_path(struct jrt *rt, struct jv item, struct jv attribute)

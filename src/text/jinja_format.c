@@ -100,19 +100,15 @@ static void group(char *text, size_t room, char with)
 
 static void binary(uint64_t u, char *out)
 {
-    char digits[65];
-    int n = 0;
-    do
-        digits[n++] = (char)('0' + (u & 1));
-    while (u >>= 1);
-    while (n)
-        *out++ = digits[--n];
+    int top = u ? 63 - __builtin_clzll(u) : 0;
+    for (int bit = top; bit >= 0; bit--)
+        *out++ = (char)('0' + (u >> bit & 1));
     *out = 0;
 }
 
 static bool number_text(struct jrt *rt, struct jv v, struct field *f, char *text, size_t room, size_t *n_lead)
 {
-    char digits[400];
+    char digits[400] = "";
     const char *prefix = "";
     int64_t i;
     bool whole = qr_jv_as_int(v, &i), negative;

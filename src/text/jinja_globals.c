@@ -24,8 +24,10 @@ GLOBAL(range)
         stop = qr_jinja_arg_int(rt, arg[1], 0);
         step = qr_jinja_arg_int(rt, arg[2], 1);
     }
-    if (step == 0)
+    if (step == 0) {
         qr_jinja_raise(rt, QR_INVALID, "range() arg 3 must not be zero");
+        return qr_jv_none();
+    }
     struct jv_range *r = qr_jinja_alloc(rt, 1, sizeof *r);
     if (!r)
         return qr_jv_none();

@@ -106,19 +106,25 @@ const struct jbuiltin qr_jinja_str_methods2[] = {
 
 METHOD(list_count)
 {
+    struct jv_cursor cursor;
+    struct jv item;
     int64_t n = 0;
     (void)args;
-    for (size_t i = 0; i < self.u.list->n && !rt->failed; i++)
-        n += qr_jv_equal(rt, self.u.list->v[i], arg[0]);
+    qr_jv_walk(rt, self, &cursor);
+    while (qr_jv_next(rt, &cursor, &item))
+        n += qr_jv_equal(rt, item, arg[0]);
     return qr_jv_int(n);
 }
 
 METHOD(list_index)
 {
+    struct jv_cursor cursor;
+    struct jv item;
     (void)args;
-    for (size_t i = 0; i < self.u.list->n && !rt->failed; i++) {
-        if (qr_jv_equal(rt, self.u.list->v[i], arg[0]))
-            return qr_jv_int((int64_t)i);
+    qr_jv_walk(rt, self, &cursor);
+    while (qr_jv_next(rt, &cursor, &item)) {
+        if (qr_jv_equal(rt, item, arg[0]))
+            return qr_jv_int((int64_t)cursor.pos - 1);
     }
     qr_jinja_raise(rt, QR_INVALID, "the value is not in the list");
     return qr_jv_none();

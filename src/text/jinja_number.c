@@ -111,7 +111,7 @@ bool qr_jv_parse_float(const char *s, size_t n, double *f)
 
 static struct jv float_to_int(struct jrt *rt, double f)
 {
-    if (f > -0x1p63 && f < 0x1p63)
+    if (fabs(f) < 9223372036854775808.0)
         return qr_jv_int((int64_t)f);
     qr_jinja_raise(rt, QR_LIMIT, "a number has no integer of 64 bits");
     return qr_jv_none();
@@ -219,7 +219,7 @@ FILTER(round_filter)
         return qr_jv_none();
     }
     double unit = pow(10, (double)precision), scaled = qr_jv_as_float(self) * unit;
-    return qr_jv_float((ceiling ? ceil(scaled) : floor(scaled)) / unit);
+    return qr_jv_float(((ceiling ? ceil(scaled) : floor(scaled)) + 0.0) / unit); /* + 0.0: Python's ceil knows no -0 */
 }
 
 FILTER(sum)

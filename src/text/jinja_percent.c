@@ -28,7 +28,7 @@ static void put_int(struct jrt *rt, struct qr_buf *buf, const struct spec *spec,
 {
     char digits[80], text[160];
     int64_t i;
-    if (v.type == JV_FLOAT && isfinite(v.u.f) && fabs(v.u.f) < 0x1p63 && kind == 'd')
+    if (v.type == JV_FLOAT && isfinite(v.u.f) && fabs(v.u.f) < 9223372036854775808.0 && kind == 'd')
         v = qr_jv_int((int64_t)v.u.f);
     if (!qr_jv_as_int(v, &i)) {
         qr_jinja_raise(rt, QR_INVALID, "%%%c format: a number is required, not %s", kind, qr_jv_type_name(v));

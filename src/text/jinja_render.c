@@ -89,8 +89,6 @@ static struct jv from_json(struct jrt *rt, const json_t *json, int depth)
         json_object_foreach((json_t *)json, key, value)
         {
             qr_jv_dict_set(rt, dict, qr_jv_cstr(rt, key), from_json(rt, value, depth + 1));
-            if (rt->failed)
-                break;
         }
         return qr_jv_dict(dict);
     }
@@ -99,8 +97,6 @@ static struct jv from_json(struct jrt *rt, const json_t *json, int depth)
         json_array_foreach(json, i, value)
         {
             qr_jv_push(rt, list, from_json(rt, value, depth + 1));
-            if (rt->failed)
-                break;
         }
         return qr_jv_list(list);
     }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
+#include "common/fault.h"
 #include "common/tmp.h"
 #include "text/chat.h"
 
@@ -199,11 +200,39 @@ static void test_qwen25(void **state)
     json_decref(config);
 }
 
+static bool create_and_render(void *ctx)
+{
+    static const char text[] = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}{{ tools|tojson }}";
+    struct qr_chat_template t[] = {{"default", text, sizeof text - 1}, {"tool_use", text, sizeof text - 1}};
+    struct qr_chat *chat = NULL;
+    struct qr_buf out;
+    qr_buf_init(&out, 0);
+    bool ok =
+        qr_chat_create(t, 2, "<s>", "</s>", &chat, NULL) == QR_OK && qr_chat_render(chat, ctx, &out, NULL) == QR_OK;
+    if (ok)
+        assert_string_equal(out.data, "<s>a\nb[{\"x\": 1}]");
+    qr_buf_free(&out);
+    qr_chat_destroy(chat);
+    return ok;
+}
+
+/* Every allocation failing in turn. */
+static void test_torture(void **state)
+{
+    json_t *request = json_loads(PARTS, 0, NULL);
+    (void)state;
+    json_object_set_new(request, "tools", json_pack("[{s:i}]", "x", 1));
+    json_object_set_new(request, "chat_template_kwargs", json_pack("{s:i}", "k", 1));
+    if (fault_works())
+        assert_true(fault_torture(create_and_render, request, FAULT_ALLOC, 0) > 50);
+    json_decref(request);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_variables),       cmocka_unit_test(test_refusals), cmocka_unit_test(test_content_parts),
-        cmocka_unit_test(test_named_templates), cmocka_unit_test(test_qwen25),
+        cmocka_unit_test(test_named_templates), cmocka_unit_test(test_qwen25),   cmocka_unit_test(test_torture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,12 @@
 #include "base/rand.h"
 #include "common/fault.h"
 #include "text/jinja.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool sanitized = true; /* frames are several times as large */
+#else
+static const bool sanitized = false;
+#endif
 
 static json_t *context(void)
 {
@@ -144,6 +151,35 @@ static void test_27_recursion(void **state)
             "{{ [ns.x, ns.y]|sort }}",
             QR_LIMIT, "nest");
     gives("{% macro m(n) %}{% if n %}{{ m(n - 1) }}{% endif %}.{% endmacro %}{{ m(150)|length }}", "151");
+}
+
+/* The deepest recursion that the limits allow, on a small stack: 200 calls, each some 19 levels of the tree down. */
+static void *deepest(void *arg)
+{
+    const char *template = "{% macro m(n) %}{% if n %}{% if n %}{% if n %}{{ [[[[[[[[(m(n - 1) ~ "
+                           "'x')|trim]]]]]]]][0][0] }}{% endif %}{% endif %}"
+                           "{% endif %}{% endmacro %}{{ m(180)|length }}";
+    struct qr_buf out;
+    struct qr_err err = {0};
+    qr_buf_init(&out, 0);
+    *(enum qr_status *)arg = run(template, strlen(template), NULL, &out, &err);
+    qr_buf_free(&out);
+    return NULL;
+}
+
+static void test_27_stack(void **state)
+{
+    enum qr_status status = QR_INTERNAL;
+    pthread_attr_t attr;
+    pthread_t thread;
+    size_t bytes = sanitized ? (size_t)16 << 20 : (size_t)4 << 20;
+    (void)state;
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attr, bytes), 0);
+    assert_int_equal(pthread_create(&thread, &attr, deepest, &status), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attr);
+    assert_true(status == QR_OK || status == QR_LIMIT);
 }
 
 static void test_28_empty_separators(void **state)
@@ -521,11 +557,17 @@ static void test_random_templates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_25_ranges),    cmocka_unit_test(test_26_strings),
-        cmocka_unit_test(test_27_recursion), cmocka_unit_test(test_28_empty_separators),
-        cmocka_unit_test(test_29_deep_text), cmocka_unit_test(test_30_sandbox),
-        cmocka_unit_test(test_budgets),      cmocka_unit_test(test_bad_text),
-        cmocka_unit_test(test_torture),      cmocka_unit_test(test_random_templates),
+        cmocka_unit_test(test_25_ranges),
+        cmocka_unit_test(test_26_strings),
+        cmocka_unit_test(test_27_recursion),
+        cmocka_unit_test(test_27_stack),
+        cmocka_unit_test(test_28_empty_separators),
+        cmocka_unit_test(test_29_deep_text),
+        cmocka_unit_test(test_30_sandbox),
+        cmocka_unit_test(test_budgets),
+        cmocka_unit_test(test_bad_text),
+        cmocka_unit_test(test_torture),
+        cmocka_unit_test(test_random_templates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

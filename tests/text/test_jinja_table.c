@@ -32,7 +32,9 @@ static bool check_case(const json_t *row)
     if (!ok)
         print_error("%s\n  template: %s\n  expected: %s\n  got:      %s\n", name, json_string_value(template),
                     expected ? json_string_value(expected) : "(an error)",
-                    status != QR_OK ? err.message : out.data ? out.data : "");
+                    status != QR_OK ? err.message
+                    : out.data      ? out.data
+                                    : "");
     qr_buf_free(&out);
     qr_jinja_free(jinja);
     return ok;
