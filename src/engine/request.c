@@ -78,7 +78,9 @@ static enum qr_status init_sequence(struct qr_sequence *seq, struct qr_job *job,
     }
     if (!limits->tok)
         return QR_OK;
-    return qr_stream_create(limits->tok, p->stop, p->n_stop, request->keep_special, &seq->stream, err);
+    QR_TRY(qr_stream_create(limits->tok, p->stop, p->n_stop, request->keep_special, &seq->stream, err));
+    qr_stream_search(seq->stream, p->min_tokens == 0);
+    return QR_OK;
 }
 
 enum qr_status qr_job_create(const struct qr_request *request, const struct qr_request_limits *limits,

@@ -166,6 +166,8 @@ static enum qr_status accept(struct qr_engine *engine, struct qr_sequence *seq, 
     qr_sequence_append(seq, work->id);
     if (seq->first_s == 0)
         seq->first_s = qr_now_s();
+    if (seq->stream && qr_sequence_n_output(seq) >= seq->job->params.min_tokens)
+        qr_stream_search(seq->stream, true);
     if (seq->stream && !ends)
         status = qr_stream_push(seq->stream, work->id, &node->text, &stopped, err);
     if (ends || stopped)

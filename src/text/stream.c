@@ -16,7 +16,7 @@ struct qr_stream {
     uint32_t state;         /* of the automaton, behind held */
     char tail[4];           /* the start of a code point */
     size_t n_tail;
-    bool keep_special, stopped;
+    bool keep_special, stopped, unsearched;
 };
 
 enum qr_status qr_stream_create(const struct qr_tokenizer *tok, const char *const *stop, size_t n_stop,
@@ -48,6 +48,11 @@ void qr_stream_destroy(struct qr_stream *stream)
     free(stream);
 }
 
+void qr_stream_search(struct qr_stream *stream, bool on)
+{
+    stream->unsearched = !on;
+}
+
 /* Sends the first n held bytes. */
 static void send_held(struct qr_stream *stream, size_t n, struct qr_buf *out)
 {
@@ -63,7 +68,7 @@ static void send_held(struct qr_stream *stream, size_t n, struct qr_buf *out)
 /* A whole code point passes the second gate. */
 static void pass(struct qr_stream *stream, const char *s, size_t n, struct qr_buf *out)
 {
-    if (!stream->stops) {
+    if (!stream->stops || stream->unsearched) {
         qr_buf_append(out, s, n);
         return;
     }

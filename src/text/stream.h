@@ -10,6 +10,9 @@ struct qr_stream;
 enum qr_status qr_stream_create(const struct qr_tokenizer *tok, const char *const *stop, size_t n_stop,
                                 bool keep_special, struct qr_stream **stream, struct qr_err *err);
 void qr_stream_destroy(struct qr_stream *stream);
+/* While off, text passes unsearched for stop strings (before min_tokens). On from the start; to be turned off before the
+ * first push only. */
+void qr_stream_search(struct qr_stream *stream, bool on);
 /* Appends what became certain to out. *stopped: a stop string was completed; its text and all behind it are dropped. */
 enum qr_status qr_stream_push(struct qr_stream *stream, int32_t id, struct qr_buf *out, bool *stopped,
                               struct qr_err *err);
