@@ -146,8 +146,8 @@ struct qr_cpu_table {
 
     void (*exp)(float *x, int n); /* in place; the one exponential that all kernels use, for tests */
     void (*tanh)(float *x, int n);
-    double (*read_sum)(const void *data, size_t bytes); /* reads all of it: for measuring bandwidth */
-    double (*fma_peak)(int64_t n, bool integer);        /* n times 8 independent products of vectors */
+    double (*read_sum)(const void *data, size_t bytes);            /* reads all of it: for measuring bandwidth */
+    double (*fma_peak)(int64_t n, bool integer, double *products); /* n rounds of independent products */
 };
 
 /* Floats of scratch that attention takes: scores, sums of a segment, totals, a page, largest and sum of each row. */

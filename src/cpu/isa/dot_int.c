@@ -9,6 +9,16 @@
 #include "cpu/isa/dot_part.h"
 #include "cpu/isa/kernels.h"
 
+/* s[i] += products of column pairs [j0, j1) for nt tokens; all three constants. */
+QR_INLINE void add_columns(int j0, int j1, int nt, const struct part *part, const int16_t *code, vi *s)
+{
+#pragma GCC unroll 16
+    for (int j = j0; j < j1; j++)
+#pragma GCC unroll 4
+        for (int i = 0; i < nt; i++)
+            s[i] = i_dot(s[i], part->w[j], i_pair(code + i * QR_ACT_BLOCK + 2 * j));
+}
+
 /* acc[i] of nt tokens whose blocks stand one after the other at code and meta. nt is a constant. */
 QR_INLINE void dot_tokens(enum qr_dtype type, int nt, const struct part *part, const int16_t *code,
                           const struct qr_act_meta *meta, vf *acc)
@@ -16,14 +26,9 @@ QR_INLINE void dot_tokens(enum qr_dtype type, int nt, const struct part *part, c
     vi s[V_TILE_INT], high[V_TILE_INT];
     for (int i = 0; i < nt; i++)
         s[i] = high[i] = i_set1(0);
-    for (int j = 0; j < 16; j++)
-        for (int i = 0; i < nt; i++) {
-            vi x = i_pair(code + i * QR_ACT_BLOCK + 2 * j);
-            if (type == QR_Q6_K && j >= 8)
-                high[i] = i_dot(high[i], part->w[j], x);
-            else
-                s[i] = i_dot(s[i], part->w[j], x);
-        }
+    add_columns(0, type == QR_Q6_K ? 8 : 16, nt, part, code, s);
+    if (type == QR_Q6_K)
+        add_columns(8, 16, nt, part, code, high);
     for (int i = 0; i < nt; i++) {
         vf scale = v_set1(meta[i].scale);
         if (type == QR_Q6_K) {
@@ -78,7 +83,7 @@ QR_INLINE void dot_one(enum qr_dtype type, const struct qr_dot *job)
 QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
 {
     const struct qr_act *act = job->act;
-    int nt = job->nt;
+    const int nt = job->nt, tile = type == QR_Q6_K ? V_TILE_Q6_K : V_TILE_INT;
     vf acc[QR_MAX_CHUNK];
     for (int p = 0; p < job->n_panel; p++) {
         const uint8_t *head = job->panel + (size_t)p * job->panel_bytes, *src = head + part_head_bytes(type);
@@ -91,9 +96,11 @@ QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
             struct part part;
             int i = 0;
             load_part(type, head, src, &part);
-            for (; i + V_TILE_INT <= nt; i += V_TILE_INT)
-                dot_tokens(type, V_TILE_INT, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
-            for (; i < nt; i++)
+            for (; i + tile <= nt; i += tile)
+                dot_tokens(type, tile, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
+            for (; i + 2 <= nt; i += 2)
+                dot_tokens(type, 2, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
+            if (i < nt)
                 dot_tokens(type, 1, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
             src += part_bytes(type);
             if (part_is_k(type) && b % 8 == 7) {

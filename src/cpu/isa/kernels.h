@@ -37,5 +37,5 @@ void QR_NAME(qr_k_attention_merge)(const struct qr_attn_merge_job *job);
 void QR_NAME(qr_k_exp)(float *x, int n);
 void QR_NAME(qr_k_tanh)(float *x, int n);
 double QR_NAME(qr_k_read_sum)(const void *data, size_t bytes);
-double QR_NAME(qr_k_fma_peak)(int64_t n, bool integer);
+double QR_NAME(qr_k_fma_peak)(int64_t n, bool integer, double *products);
 #endif

@@ -5,10 +5,13 @@
 
 /* Rows of activations that LINEAR and ATTENTION handle together: enough independent chains for two FMA pipes of
  * latency 4, few enough for 32 registers. */
-#define V_TILE_INT  4
-#define V_TILE_F32  8
-#define V_TILE_ATTN 4
-#define V_TILE_DIM  4
+#define V_CHAINS     10 /* independent sums that fit in registers */
+#define V_TILE_INT   4
+#define V_TILE_Q6_K  4 /* two sums a token */
+#define V_TILE_F32   8
+#define V_TILE_VALUE 4
+#define V_TILE_ATTN  4
+#define V_TILE_DIM   4
 
 typedef __m512 vf;
 typedef __m512i vi;
