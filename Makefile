@@ -40,7 +40,7 @@ LIBS    := -l:libjansson.a -l:libpcre2-8.a -l:libutf8proc.a -lm -ldl
 CLILIBS := -l:libedit.a -l:libtinfo.a -l:libbsd.a -l:libmd.a
 
 # ---------------------------------------------------------------- parts and the archives they may link
-PARTS   := base text model plan arch cpu engine
+PARTS   := base text model plan arch cpu engine server
 NEEDS_base   := base
 NEEDS_text   := text base
 NEEDS_model  := model base
@@ -48,14 +48,17 @@ NEEDS_plan   := plan base
 NEEDS_arch   := arch plan model base
 NEEDS_cpu    := cpu plan base
 NEEDS_engine := engine arch cpu plan model text base
+NEEDS_server := server $(NEEDS_engine)
 NEEDS_whole  := $(NEEDS_engine)
-NEEDS_cli    := $(NEEDS_engine)
+NEEDS_cli    := $(NEEDS_server)
 
 # src/cpu/isa/*.c is compiled once per instruction set, with QR_ISA naming its table.
 ISAS       := c avx2 avx512
-ISA_c      := -DQR_ISA=c -O3
-ISA_avx2   := -DQR_ISA=avx2 -DQR_AVX2 -mavx2 -mfma -mf16c -O3
-ISA_avx512 := -DQR_ISA=avx512 -DQR_AVX512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -O3
+# Sanitizer builds stay at -O1: fully unrolled kernels take minutes to instrument.
+ISA_OPT    := $(if $(SAN),-O1,-O3)
+ISA_c      := -DQR_ISA=c $(ISA_OPT)
+ISA_avx2   := -DQR_ISA=avx2 -DQR_AVX2 -mavx2 -mfma -mf16c $(ISA_OPT)
+ISA_avx512 := -DQR_ISA=avx512 -DQR_AVX512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c $(ISA_OPT)
 
 lib = $(B)/lib$(1).a
 objs = $(patsubst src/%.c,$(B)/obj/%.o,$(wildcard src/$(1)/*.c))

@@ -1,0 +1,125 @@
+/* openai_prompt.c - from "prompt" or "messages" to token ids. */
+#include <stdlib.h>
+#include <string.h>
+#include "base/json.h"
+#include "server/openai_parse.h"
+
+static enum qr_status make_room(struct qr_openai_parse *p, const char *key, size_t n)
+{
+    p->request->prompt = calloc(n, sizeof *p->request->prompt);
+    return p->request->prompt ? QR_OK : qr_openai_no_memory(p, key);
+}
+
+/* ---------------------------------------------------------------- /v1/completions */
+
+/* A string, or a list of ids, as the next prompt. */
+static enum qr_status add_prompt(struct qr_openai_parse *p, const json_t *one)
+{
+    struct qr_openai_request *r = p->request;
+    struct qr_openai_prompt *prompt = &r->prompt[r->n_prompt++];
+    if (!json_is_string(one))
+        return qr_openai_read_ids(p, "prompt", one, SIZE_MAX / sizeof(int32_t) - 1, &prompt->ids, &prompt->n);
+    enum qr_status status = qr_tokenize(p->model, json_string_value(one), json_string_length(one), true, true,
+                                        &prompt->ids, &prompt->n, &p->error->err);
+    return qr_openai_blame(p, "prompt", status);
+}
+
+static enum qr_status read_completion_prompts(struct qr_openai_parse *p)
+{
+    const json_t *prompt = qr_openai_field(p, "prompt"), *first = json_array_get(prompt, 0);
+    if (!json_is_string(prompt) && !json_is_string(first) && !json_is_array(first) && !json_is_integer(first))
+        return qr_openai_fail(p->error, QR_INVALID, "prompt",
+                              "\"prompt\" must be a string, a list of strings, a list of token ids, or a list of such "
+                              "lists, and not empty");
+    if (json_is_string(prompt) || json_is_integer(first)) {
+        QR_TRY(make_room(p, "prompt", 1));
+        return add_prompt(p, prompt);
+    }
+    size_t n = json_array_size(prompt);
+    if (n > QR_OPENAI_MAX_CHOICES)
+        return qr_openai_fail(p->error, QR_LIMIT, "prompt", "\"prompt\" has %zu entries: at most %d are allowed", n,
+                              QR_OPENAI_MAX_CHOICES);
+    QR_TRY(make_room(p, "prompt", n));
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_array_get(prompt, i);
+        if (!json_is_string(one) && !json_is_array(one))
+            return qr_openai_fail(p->error, QR_INVALID, "prompt",
+                                  "\"prompt\" entry %zu must be a string or a list of token ids, as the first one is",
+                                  i);
+        QR_TRY(add_prompt(p, one));
+    }
+    return QR_OK;
+}
+
+/* ---------------------------------------------------------------- /v1/chat/completions */
+
+/* "auto" and "none"; other choices force a call, which needs constrained decoding. */
+static enum qr_status read_tool_choice(struct qr_openai_parse *p, bool *show_tools)
+{
+    const json_t *choice = qr_openai_field(p, "tool_choice");
+    const char *word = json_string_value(choice);
+    *show_tools = !word || strcmp(word, "none") != 0;
+    if (!choice || !*show_tools || (word && strcmp(word, "auto") == 0))
+        return QR_OK;
+    return qr_openai_fail(p->error, QR_UNSUPPORTED, "tool_choice",
+                          "\"tool_choice\" must be \"auto\" or \"none\": a call cannot be forced");
+}
+
+/* The fields that the template may see, in an object of their own; NULL after an error. */
+static json_t *template_request(struct qr_openai_parse *p, bool show_tools)
+{
+    static const char *const keys[] = {"messages", "documents", "add_generation_prompt", "chat_template_kwargs",
+                                       "tools"};
+    json_t *request = json_object();
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && request; i++) {
+        json_t *value = json_object_get(p->body, keys[i]);
+        bool wanted = value && (show_tools || strcmp(keys[i], "tools") != 0) && !json_is_null(value) &&
+                      !(strcmp(keys[i], "tools") == 0 && json_is_array(value) && json_array_size(value) == 0);
+        if (wanted && json_object_set(request, keys[i], value) != 0) {
+            json_decref(request);
+            request = NULL;
+        }
+    }
+    return request;
+}
+
+static enum qr_status render(struct qr_openai_parse *p, const char *request)
+{
+    struct qr_openai_prompt *out = &p->request->prompt[p->request->n_prompt++];
+    char *text;
+    size_t n;
+    QR_TRY(qr_openai_blame(p, "messages", qr_chat_prompt(p->model, request, &text, &n, &p->error->err)));
+    enum qr_status status = qr_tokenize(p->model, text, n, true, false, &out->ids, &out->n, &p->error->err);
+    qr_free(text);
+    return qr_openai_blame(p, "messages", status);
+}
+
+static enum qr_status read_messages(struct qr_openai_parse *p)
+{
+    static const char *const optional[] = {"tools", "documents"};
+    bool show_tools;
+    QR_TRY(read_tool_choice(p, &show_tools));
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *list = qr_openai_field(p, optional[i]);
+        if (list && !json_is_array(list))
+            return qr_openai_fail(p->error, QR_INVALID, optional[i], "\"%s\" must be a list", optional[i]);
+    }
+    const json_t *kwargs = qr_openai_field(p, "chat_template_kwargs");
+    if (kwargs && !json_is_object(kwargs))
+        return qr_openai_fail(p->error, QR_INVALID, "chat_template_kwargs",
+                              "\"chat_template_kwargs\" must be an object");
+    QR_TRY(make_room(p, "messages", 1));
+    json_t *object = template_request(p, show_tools);
+    char *request = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    enum qr_status status = request ? render(p, request) : qr_openai_no_memory(p, "messages");
+    free(request);
+    return status;
+}
+
+enum qr_status qr_openai_read_prompts(struct qr_openai_parse *p)
+{
+    const char *model;
+    QR_TRY(qr_openai_blame(p, "model", qr_json_string(p->body, "model", &model, &p->error->err)));
+    return p->request->api == QR_OPENAI_CHAT ? read_messages(p) : read_completion_prompts(p);
+}

@@ -1,0 +1,45 @@
+/* openai_request.h - the JSON body of /v1/chat/completions and /v1/completions into requests for the engine, every field
+ * checked. A field that is not supported is refused when it would change the answer; else it is listed as ignored. */
+#ifndef QR_SERVER_OPENAI_REQUEST_H
+#define QR_SERVER_OPENAI_REQUEST_H
+#include <jansson.h>
+#include "server/openai_error.h"
+
+#define QR_OPENAI_MAX_CHOICES 256 /* prompts of a request times n */
+#define QR_OPENAI_MAX_IGNORED 16
+
+enum qr_openai_api { QR_OPENAI_COMPLETIONS, QR_OPENAI_CHAT };
+
+/* "/v1/chat/completions" -> QR_OPENAI_CHAT; false for another path. */
+bool qr_openai_api_of(const char *path, enum qr_openai_api *api);
+
+struct qr_openai_prompt {
+    int32_t *ids; /* [n] malloc'ed */
+    size_t n;
+};
+
+struct qr_openai_request {
+    enum qr_openai_api api;
+    json_t *body;                /* held: strings below point into it */
+    struct qr_sampling sampling; /* its arrays are this struct's */
+    int n, priority;
+    bool stream, include_usage;
+    struct qr_openai_prompt *prompt; /* [n_prompt] */
+    size_t n_prompt;
+    const char *ignored[QR_OPENAI_MAX_IGNORED]; /* fields that have no effect here */
+    size_t n_ignored;
+    /* memory of sampling's arrays */
+    struct qr_logit_bias *bias;
+    const char **stop;
+    int32_t *stop_ids;
+};
+
+/* Reads body for this model, in an engine whose sequences reach max_len tokens. Without a field the model's
+ * generation_config or OpenAI's default holds. On error *request is empty and error tells the field. What it accepts the
+ * engine accepts too, unless its queue is full or memory runs out. */
+enum qr_status qr_openai_request_read(const struct qr_model *model, int max_len, enum qr_openai_api api, json_t *body,
+                                      struct qr_openai_request *request, struct qr_openai_error *error);
+void qr_openai_request_free(struct qr_openai_request *request); /* a zeroed struct is fine */
+/* The engine's request for prompt i; it points into *request. */
+struct qr_request qr_openai_engine_request(const struct qr_openai_request *request, size_t i);
+#endif

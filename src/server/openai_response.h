@@ -1,0 +1,42 @@
+/* openai_response.h - events of the engine gathered into OpenAI's response objects (not streamed). */
+#ifndef QR_SERVER_OPENAI_RESPONSE_H
+#define QR_SERVER_OPENAI_RESPONSE_H
+#include <jansson.h>
+#include "base/buf.h"
+#include "server/openai_request.h"
+
+struct qr_openai_choice {
+    struct qr_buf text;
+    json_t *logprobs; /* as the API shows them; NULL: not asked for */
+    size_t offset;    /* code points of the tokens so far, for text_offset */
+    enum qr_finish finish;
+};
+
+struct qr_openai_answer {
+    enum qr_openai_api api;
+    int n;                           /* choices of a prompt */
+    struct qr_openai_choice *choice; /* [n_choice], prompt by prompt */
+    size_t n_choice, n_done;
+    int64_t prompt_tokens, cached_tokens, output_tokens;
+    struct qr_err error; /* the first choice that failed */
+    bool cancelled, no_memory;
+};
+
+enum qr_status qr_openai_answer_init(struct qr_openai_answer *answer, const struct qr_openai_request *request,
+                                     struct qr_err *err);
+void qr_openai_answer_free(struct qr_openai_answer *answer); /* a zeroed struct is fine */
+/* An event of the request for prompt i. Lack of memory is kept until the end. */
+void qr_openai_answer_take(struct qr_openai_answer *answer, const struct qr_model *model, size_t prompt,
+                           const struct qr_event *event);
+bool qr_openai_answer_done(const struct qr_openai_answer *answer);
+/* QR_OK, or why there is no response: an error of the engine, out of memory, QR_CANCELLED. */
+enum qr_status qr_openai_answer_status(const struct qr_openai_answer *answer, struct qr_err *err);
+/* A chat.completion or text_completion object; NULL: out of memory. id: "chatcmpl-..." or "cmpl-..." goes before
+ * the number; created: seconds since 1970. */
+json_t *qr_openai_answer_json(const struct qr_openai_answer *answer, const char *model_name, uint64_t id,
+                              int64_t created);
+
+/* openai_logprobs.c: one token's log-probabilities in the form of the choice's API, appended. False: out of memory. */
+bool qr_openai_add_logprobs(struct qr_openai_choice *choice, enum qr_openai_api api, const struct qr_model *model,
+                            const struct qr_token_logprob *logprob);
+#endif
