@@ -65,7 +65,7 @@ def test_complete_agrees_with_numpy(quire, tmp_path, shape, suffix, dtype):
     ids, tops = complete(quire, path, PROMPT, 24, "--kv-cache-dtype", "f32", "--ignore-eos")
     assert len(ids) == len(tops) == 24
     want = Model(path).logprobs(PROMPT + ids)[len(PROMPT) - 1 : -1]
-    tolerance = 1e-4 if dtype == "f32" else 5e-3  # activations keep 11 bits or more beside 16-bit weights
+    tolerance = 1e-4 if dtype == "f32" else 2e-3  # activations keep 11 bits or more beside 16-bit weights
     for position, (chosen, top) in enumerate(zip(ids, tops)):
         for token, logprob in top.items():
             assert abs(logprob - want[position][token]) < tolerance, f"position {position}, token {token}"
