@@ -1,7 +1,7 @@
-"""A forward pass in numpy, written from the papers and from what config.json and GGUF keys mean: Llama (Touvron et al. 2023),
-Qwen2 (Yang et al. 2024), Qwen3 (Yang et al. 2025), with RoPE (Su et al. 2021), its linear and Llama 3.1 scaling, grouped
-queries and sliding windows. It shares no code with quire: files are read through the packages safetensors and gguf.
-All arithmetic is in float64.
+"""A forward pass in numpy, written from the papers and from what config.json and GGUF keys mean: Llama (Touvron et al.
+2023), Qwen2 (Yang et al. 2024), Qwen3 (Yang et al. 2025), with RoPE (Su et al. 2021), its linear and Llama 3.1 scaling,
+grouped queries and sliding windows. It shares no code with quire: files are read through the packages safetensors and
+gguf. All arithmetic is in float64.
 
     python numpy_forward.py MODEL 1,2,3        the five best next tokens with their log-probabilities
 """

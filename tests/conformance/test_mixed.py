@@ -15,7 +15,8 @@ from numpy_forward import Model  # noqa: E402
 from test_forward import PROMPT, complete  # noqa: E402
 
 TYPES = [
-    Type.Q4_K, Type.Q6_K, Type.Q8_0, Type.Q5_K, Type.F16, Type.Q5_0, Type.Q4_0, Type.Q5_1, Type.BF16, Type.Q4_1, Type.F32
+    Type.Q4_K, Type.Q6_K, Type.Q8_0, Type.Q5_K, Type.F16, Type.Q5_0, Type.Q4_0, Type.Q5_1, Type.BF16, Type.Q4_1,
+    Type.F32,
 ]  # fmt: skip
 EMBD, HEADS, KV_HEADS, HEAD_DIM, FF, LAYERS = 256, 4, 2, 64, 512, 4  # K-quants have blocks of 256
 
