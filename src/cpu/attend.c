@@ -1,5 +1,5 @@
-/* attend.c - ATTENTION over all workers: items of step.c times kv heads are handed out, costly ones first; where a
- * token's segments were split, they are merged after all are done. */
+/* attend.c - ATTENTION: items of step.c times kv heads; where a token's segments were split, they are merged in a
+ * phase of its own. */
 #include "cpu/exec.h"
 
 /* The query heads of a kv head go together as far as a tile has rows. */
@@ -26,11 +26,17 @@ static float *partial_at(const struct qr_cpu_exec *exec, const struct qr_op *op,
     return exec->partial + ((size_t)item->partial * op->n_head + (size_t)item->n_partial * (size_t)head) * unit;
 }
 
-static void run_job(const struct qr_walker *walker, const struct qr_op *op, const struct qr_attn_item *item, int job)
+int qr_cpu_count_attention(const struct qr_cpu_exec *exec, const struct qr_op *op)
 {
-    const struct qr_cpu_exec *exec = walker->exec;
+    return exec->n_item * heads_of(op).n_job;
+}
+
+void qr_cpu_attend(const struct qr_cpu_exec *exec, const struct qr_op *op, int index, int worker)
+{
     const struct qr_step *step = exec->step;
     struct heads heads = heads_of(op);
+    const struct qr_attn_item *item = &exec->item[index / heads.n_job];
+    int job = index % heads.n_job;
     int per_kv_jobs = heads.n_job / (int)op->n_kv_head, kv_head = job / per_kv_jobs;
     int in_group = job % per_kv_jobs * heads.per_job;
     int head = kv_head * heads.per_kv + in_group, left = heads.per_kv - in_group;
@@ -53,7 +59,7 @@ static void run_job(const struct qr_walker *walker, const struct qr_op *op, cons
         .window = op->window,
         .segment0 = item->segment < 0 ? 0 : item->segment,
         .segment1 = item->segment < 0 ? INT32_MAX : item->segment + 1,
-        .scratch = (float *)(void *)(exec->scratch + (size_t)walker->worker * exec->sizes.scratch),
+        .scratch = (float *)(void *)(exec->scratch + (size_t)worker * exec->sizes.scratch),
     };
     if (item->segment >= 0)
         a.partial = partial_at(exec, op, item, head) +
@@ -62,9 +68,11 @@ static void run_job(const struct qr_walker *walker, const struct qr_op *op, cons
 }
 
 /* The last segment's item stands for its token. */
-static void merge_token(const struct qr_walker *walker, const struct qr_op *op, const struct qr_attn_item *item)
+void qr_cpu_merge(const struct qr_cpu_exec *exec, const struct qr_op *op, int index, int worker)
 {
-    const struct qr_cpu_exec *exec = walker->exec;
+    const struct qr_attn_item *item = &exec->item[index];
+    if (item->segment < 0 || item->segment != item->n_partial - 1)
+        return;
     struct heads heads = heads_of(op);
     size_t unit = 2 + (size_t)exec->kv.v_stride, y_stride;
     float *y = qr_cpu_value(exec, op->out[0], &y_stride) + (size_t)item->t0 * y_stride;
@@ -81,31 +89,8 @@ static void merge_token(const struct qr_walker *walker, const struct qr_op *op, 
             .head_dim = op->head_dim,
             .v_stride = exec->kv.v_stride,
             .y = y + (size_t)head * op->head_dim,
-            .scratch = (float *)(void *)(exec->scratch + (size_t)walker->worker * exec->sizes.scratch),
+            .scratch = (float *)(void *)(exec->scratch + (size_t)worker * exec->sizes.scratch),
         };
         exec->table->attention_merge(&job);
-    }
-}
-
-void qr_cpu_attention(struct qr_walker *walker, const struct qr_op *op)
-{
-    struct qr_cpu_exec *exec = walker->exec;
-    int n_job = heads_of(op).n_job;
-    atomic_int *next = qr_cpu_next_phase(walker);
-    for (;;) {
-        int i = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
-        if (i >= exec->n_item * n_job)
-            break;
-        run_job(walker, op, &exec->item[i / n_job], i % n_job);
-    }
-    if (!exec->split)
-        return;
-    next = qr_cpu_next_phase(walker);
-    for (;;) {
-        int i = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
-        if (i >= exec->n_item)
-            return;
-        if (exec->item[i].segment >= 0 && exec->item[i].segment == exec->item[i].n_partial - 1)
-            merge_token(walker, op, &exec->item[i]);
     }
 }

@@ -16,8 +16,7 @@ static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, s
     QR_TRY(qr_cpu_check_step(self, step, err));
     self->step = step;
     qr_cpu_plan_attention(self);
-    for (int i = 0; i < 2; i++)
-        atomic_store_explicit(&self->counter[i].next, 0, memory_order_relaxed);
+    qr_cpu_plan_phases(self);
     qr_pool_run(self->pool, qr_cpu_walk, self);
     self->n_row = step->n_row;
     self->step = NULL;
@@ -48,6 +47,7 @@ static void destroy(struct qr_exec *exec)
     free(self->span);
     free(self->op_span);
     free(self->item);
+    free(self->phase);
     qr_buffers_free(&self->sizes.buffers);
     free(self);
 }
@@ -76,6 +76,7 @@ static enum qr_status allocate(struct qr_cpu_exec *self, struct qr_err *err)
         {(void **)&self->span, sizes->spans, "weight spans"},
         {(void **)&self->op_span, sizes->ops, "weight spans"},
         {(void **)&self->item, sizes->items, "attention items"},
+        {(void **)&self->phase, sizes->phases, "phases"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         *all[i].p = qr_cpu_alloc(all[i].bytes, all[i].what, err);

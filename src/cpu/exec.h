@@ -28,6 +28,7 @@ struct qr_cpu_sizes {
     uint64_t items;
     uint64_t spans;
     uint64_t ops; /* what is kept of each op */
+    uint64_t phases;
     int n_span;
     int max_heads;   /* of an attention op */
     int max_partial; /* (token, segment) pairs that may be split */
@@ -42,9 +43,21 @@ struct qr_attn_item {
     int n_partial; /* segments of the token */
 };
 
+/* A stretch of the step: items that may be done in any order by anyone. The next phase begins when all are done. */
+enum qr_phase_kind {
+    QR_PHASE_ROWS,   /* ops one after the other, each item some rows of them; a LINEAR among them packs its input */
+    QR_PHASE_DOT,    /* LINEAR: an item is some panels for a chunk of tokens */
+    QR_PHASE_ATTEND, /* ATTENTION: an item is an attention item for the heads of a job */
+    QR_PHASE_MERGE   /* ATTENTION: an item is an attention item; the last of a token merges its segments */
+};
+
 #define QR_CACHE_LINE 64
-struct qr_counter {
-    _Alignas(QR_CACHE_LINE) atomic_int next;
+struct qr_phase {
+    _Alignas(QR_CACHE_LINE) atomic_int next; /* the item that will be taken next */
+    atomic_int done;                         /* items finished */
+    enum qr_phase_kind kind;
+    int op, n_op; /* n_op: more than 1 for ROWS only */
+    int n_item;
 };
 
 struct qr_cpu_exec {
@@ -69,20 +82,14 @@ struct qr_cpu_exec {
     const struct qr_step *step;
     struct qr_attn_item *item; /* [n_item] */
     int n_item;
-    bool split; /* some items are segments */
-    int n_row;  /* of the last step, for collect */
-    struct qr_counter counter[2];
+    bool split;             /* some items are segments */
+    int n_row;              /* of the last step, for collect */
+    struct qr_phase *phase; /* [n_phase] */
+    int n_phase;
 
     bool profile;
     double seconds[QR_N_OPCODE];
     uint64_t count[QR_N_OPCODE];
-};
-
-/* One worker on its way through the plan. */
-struct qr_walker {
-    struct qr_cpu_exec *exec;
-    int worker, n_worker;
-    int phase; /* which counter hands out work: the same for all workers */
 };
 
 /* memory.c */
@@ -95,21 +102,34 @@ void *qr_cpu_alloc(uint64_t n, const char *what, struct qr_err *err);
 enum qr_status qr_cpu_check_step(const struct qr_cpu_exec *exec, const struct qr_step *step, struct qr_err *err);
 void qr_cpu_plan_attention(struct qr_cpu_exec *exec);
 
-/* walk.c */
-void qr_cpu_walk(void *exec, int worker, int n_worker); /* runs the step; a pool's function */
+/* phase.c */
+void qr_cpu_plan_phases(struct qr_cpu_exec *exec);
+
+/* rows.c: rows [r0, r1) of an op other than LINEAR and ATTENTION */
+void qr_cpu_op_rows(const struct qr_cpu_exec *exec, const struct qr_op *op, int r0, int r1);
 float *qr_cpu_value(const struct qr_cpu_exec *exec, int value, size_t *stride);
 int qr_cpu_rows(const struct qr_cpu_exec *exec, int value); /* of a value in this step */
-/* The rows of n that a worker handles. */
-void qr_cpu_share(const struct qr_walker *walker, int n, int *begin, int *end);
-/* Waits for all, then opens the next counter. */
-atomic_int *qr_cpu_next_phase(struct qr_walker *walker);
+
+static inline void qr_cpu_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* walk.c */
+void qr_cpu_walk(void *exec, int worker, int n_worker); /* runs the step; a pool's function */
 
 /* linear.c */
 int qr_cpu_count_spans(const struct qr_weight *weight);
 enum qr_status qr_cpu_make_spans(const struct qr_op *op, struct qr_span *span, struct qr_err *err);
-void qr_cpu_linear(struct qr_walker *walker, int op);
 bool qr_cpu_type_is_float(enum qr_dtype type);
+void qr_cpu_pack_rows(const struct qr_cpu_exec *exec, int op, int r0, int r1);
+int qr_cpu_count_dots(const struct qr_cpu_exec *exec, int op);
+void qr_cpu_dot(const struct qr_cpu_exec *exec, int op, int item);
 
 /* attend.c */
-void qr_cpu_attention(struct qr_walker *walker, const struct qr_op *op);
+int qr_cpu_count_attention(const struct qr_cpu_exec *exec, const struct qr_op *op);
+void qr_cpu_attend(const struct qr_cpu_exec *exec, const struct qr_op *op, int item, int worker);
+void qr_cpu_merge(const struct qr_cpu_exec *exec, const struct qr_op *op, int item, int worker);
 #endif

@@ -1,4 +1,4 @@
-/* linear.c - LINEAR over all workers: the input is packed row by row, then panels are handed out in groups.
+/* linear.c - LINEAR: the input is packed row by row, then panels are handed out in groups.
  *
  * Tokens go in chunks of which the packed input stays in a core's second cache while the panels pass. */
 #include "base/pack.h"
@@ -74,32 +74,38 @@ static int group_of(int n_panel, int n_worker)
 struct work {
     const struct qr_span *span;
     int n_span;
-    float *y;
-    size_t y_stride;
+    bool any_float, any_int;
+    struct qr_act act;
 };
 
-/* Portion i of those of a chunk: which panels of which span. False: there are fewer. */
-static bool portion_at(const struct work *work, int n_worker, int i, struct qr_dot *job, enum qr_dtype *type)
+static struct work work_of(const struct qr_cpu_exec *exec, int op_index)
 {
-    for (int s = 0; s < work->n_span; s++) {
-        const struct qr_span *span = &work->span[s];
-        int group = group_of(span->n_panel, n_worker), n = (span->n_panel + group - 1) / group;
-        if (i >= n) {
-            i -= n;
-            continue;
-        }
-        int first = i * group, last = first + group < span->n_panel ? first + group : span->n_panel;
-        int row = first * QR_PANEL_ROWS, row_end = last * QR_PANEL_ROWS;
-        job->panel = span->panel + (uint64_t)first * span->panel_bytes;
-        job->panel_bytes = span->panel_bytes;
-        job->n_panel = last - first;
-        job->n_row = (row_end < (int)span->n_row ? row_end : (int)span->n_row) - row;
-        job->bias = span->bias ? span->bias + row : NULL;
-        job->y = work->y + (size_t)job->t0 * work->y_stride + span->y_col + row;
-        *type = span->type;
-        return true;
+    const struct qr_op *op = &exec->plan->op[op_index];
+    struct work work = {.span = exec->span + exec->op_span[op_index],
+                        .n_span = exec->op_span[op_index + 1] - exec->op_span[op_index],
+                        .act = exec->act};
+    for (int s = 0; s < work.n_span; s++) {
+        if (qr_cpu_type_is_float(work.span[s].type))
+            work.any_float = true;
+        else
+            work.any_int = true;
     }
-    return false;
+    work.act.n_token = qr_cpu_rows(exec, op->in[0]);
+    work.act.n_col = (int)op->weight->n_col;
+    work.act.n_block = (work.act.n_col + QR_ACT_BLOCK - 1) / QR_ACT_BLOCK;
+    work.act.chunk = chunk_of(work.act.n_block, work.any_float);
+    return work;
+}
+
+void qr_cpu_pack_rows(const struct qr_cpu_exec *exec, int op, int r0, int r1)
+{
+    struct work work = work_of(exec, op);
+    size_t stride;
+    const float *x = qr_cpu_value(exec, exec->plan->op[op].in[0], &stride);
+    if (work.any_int)
+        exec->table->act_i16(&work.act, x + (size_t)r0 * stride, stride, r0, r1);
+    if (work.any_float)
+        exec->table->act_f32(&work.act, x + (size_t)r0 * stride, stride, r0, r1);
 }
 
 static int count_portions(const struct work *work, int n_worker)
@@ -112,51 +118,39 @@ static int count_portions(const struct work *work, int n_worker)
     return n;
 }
 
-static void run_portions(struct qr_walker *walker, const struct work *work, const struct qr_act *act)
+int qr_cpu_count_dots(const struct qr_cpu_exec *exec, int op)
 {
-    const struct qr_cpu_exec *exec = walker->exec;
-    int n_portion = count_portions(work, walker->n_worker), n_chunk = (act->n_token + act->chunk - 1) / act->chunk;
-    atomic_int *next = qr_cpu_next_phase(walker);
-    for (;;) {
-        int i = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
-        if (i >= n_portion * n_chunk)
-            return;
-        int t0 = i / n_portion * act->chunk, left = act->n_token - t0;
-        struct qr_dot job = {
-            .act = act, .t0 = t0, .nt = left < act->chunk ? left : act->chunk, .y_stride = work->y_stride};
-        enum qr_dtype type;
-        if (portion_at(work, walker->n_worker, i % n_portion, &job, &type))
-            exec->table->dot[type](&job);
-    }
+    struct work work = work_of(exec, op);
+    return count_portions(&work, exec->n_thread) * ((work.act.n_token + work.act.chunk - 1) / work.act.chunk);
 }
 
-void qr_cpu_linear(struct qr_walker *walker, int op_index)
+/* Portion i of a chunk: some panels of a span. */
+void qr_cpu_dot(const struct qr_cpu_exec *exec, int op, int item)
 {
-    struct qr_cpu_exec *exec = walker->exec;
-    const struct qr_op *op = &exec->plan->op[op_index];
-    struct work work = {.span = exec->span + exec->op_span[op_index],
-                        .n_span = exec->op_span[op_index + 1] - exec->op_span[op_index]};
-    size_t x_stride;
-    const float *x = qr_cpu_value(exec, op->in[0], &x_stride);
-    work.y = qr_cpu_value(exec, op->out[0], &work.y_stride);
-
-    bool any_float = false, any_int = false;
-    for (int s = 0; s < work.n_span; s++) {
-        if (qr_cpu_type_is_float(work.span[s].type))
-            any_float = true;
-        else
-            any_int = true;
+    struct work work = work_of(exec, op);
+    int n_portion = count_portions(&work, exec->n_thread), i = item % n_portion;
+    int t0 = item / n_portion * work.act.chunk, left = work.act.n_token - t0;
+    const struct qr_span *span = work.span;
+    for (;; span++) {
+        int group = group_of(span->n_panel, exec->n_thread), n = (span->n_panel + group - 1) / group;
+        if (i < n)
+            break;
+        i -= n;
     }
-    struct qr_act act = exec->act;
-    int t0, t1;
-    act.n_token = qr_cpu_rows(exec, op->in[0]);
-    act.n_col = (int)op->weight->n_col;
-    act.n_block = (act.n_col + QR_ACT_BLOCK - 1) / QR_ACT_BLOCK;
-    act.chunk = chunk_of(act.n_block, any_float);
-    qr_cpu_share(walker, act.n_token, &t0, &t1);
-    if (any_int)
-        exec->table->act_i16(&act, x + (size_t)t0 * x_stride, x_stride, t0, t1);
-    if (any_float)
-        exec->table->act_f32(&act, x + (size_t)t0 * x_stride, x_stride, t0, t1);
-    run_portions(walker, &work, &act);
+    int group = group_of(span->n_panel, exec->n_thread), first = i * group;
+    int last = first + group < span->n_panel ? first + group : span->n_panel;
+    int row = first * QR_PANEL_ROWS, row_end = last * QR_PANEL_ROWS;
+    struct qr_dot job = {
+        .panel = span->panel + (uint64_t)first * span->panel_bytes,
+        .panel_bytes = span->panel_bytes,
+        .n_panel = last - first,
+        .act = &work.act,
+        .t0 = t0,
+        .nt = left < work.act.chunk ? left : work.act.chunk,
+        .n_row = (row_end < (int)span->n_row ? row_end : (int)span->n_row) - row,
+        .bias = span->bias ? span->bias + row : NULL,
+    };
+    float *y = qr_cpu_value(exec, exec->plan->op[op].out[0], &job.y_stride);
+    job.y = y + (size_t)t0 * job.y_stride + span->y_col + row;
+    exec->table->dot[span->type](&job);
 }

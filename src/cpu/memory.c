@@ -104,7 +104,8 @@ enum qr_status qr_cpu_sizes(const struct qr_plan *plan, const struct qr_exec_lim
     if (!size_linears(plan, limits, sizes) || !size_attention(plan, limits, n_thread, sizes) ||
         !product((uint64_t)limits->n_block, sizes->block, 1, &sizes->kv) ||
         !product((uint64_t)sizes->n_span, sizeof(struct qr_span), 1, &sizes->spans) ||
-        !product((uint64_t)plan->n_op + 1, sizeof(int), 1, &sizes->ops))
+        !product((uint64_t)plan->n_op + 1, sizeof(int), 1, &sizes->ops) ||
+        !product((uint64_t)plan->n_op, 2 * sizeof(struct qr_phase), 1, &sizes->phases))
         return qr_fail(err, QR_LIMIT,
                        "a step of %d tokens with %d KV blocks does not fit 64-bit sizes: lower the limits",
                        limits->max_token, limits->n_block);
@@ -121,7 +122,7 @@ enum qr_status qr_cpu_memory(const struct qr_plan *plan, const struct qr_exec_li
         .workspace = sizes.code + sizes.meta + sizes.f32 + sizes.partial + sizes.scratch * (uint64_t)n_thread,
         .kv = sizes.kv,
         .tables = 2 * sizes.table,
-        .step = sizes.items + sizes.spans + sizes.ops + sizeof(struct qr_cpu_exec),
+        .step = sizes.items + sizes.spans + sizes.ops + sizes.phases + sizeof(struct qr_cpu_exec),
     };
     qr_buffers_free(&sizes.buffers);
     return QR_OK;
