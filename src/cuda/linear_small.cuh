@@ -1,0 +1,166 @@
+// linear_small.cuh - y[T, rows] = x[T, K] W^T for a few tokens: mma.sync, weights from memory straight to registers.
+//
+// Bytes: rows * K * 2 of weights, each read once with 16-byte loads that are their own A operand (packed.cuh), so nothing is
+// shuffled or staged; the T * K * 2 bytes of x lie in shared memory as B operands. One warp runs one chain (16 rows x one cut).
+// WHOLE: a warp runs all chains of its 16 rows and adds them. Otherwise chains spread over all warps, and the one that ends last
+// adds them, again from left to right. Both give the bits of linear_large.cuh.
+#pragma once
+#include "packed.cuh"
+
+struct linear_args {
+    packed_weight w;
+    const __nv_bfloat16 *x; // [T, K]
+    float *y;               // [T, rows]
+    float *work;            // [cuts, T, rows], unless WHOLE
+    unsigned *count;        // [rows / 16] (large: by tile), zero before and after
+    int tokens;
+};
+
+constexpr int SMALL_AHEAD = 8; // tiles of 512 bytes a warp reads ahead
+
+// Chains of a block: WHOLE by rows, else cut by cut, so that a block needs few cuts of x.
+struct chain_range {
+    int first, last, k_first, k_last;
+};
+
+template <bool WHOLE> static __host__ __device__ inline chain_range chains_of(const packed_weight &w, int block, int blocks)
+{
+    int strips = w.rows / 16, total = WHOLE ? strips : strips * w.cuts, per_cut = w.k / w.cuts;
+    chain_range r;
+    r.first = (int)((long)total * block / blocks);
+    r.last = (int)((long)total * (block + 1) / blocks);
+    r.k_first = WHOLE ? 0 : r.first / strips * per_cut;
+    r.k_last = WHOLE ? w.k : ((r.last - 1) / strips + 1) * per_cut;
+    return r;
+}
+
+// x[0 .. T, k_first .. k_last] as B operands: [k16][N8][lane] of 8 bytes (k 2t, 2t+1 and 2t+8, 2t+9 of token g).
+template <int N8> static __device__ inline void stage_tokens(uint32_t *to, const linear_args &p, int k_first, int k_last)
+{
+    int pieces = (k_last - k_first) / 8;
+    for (int i = threadIdx.x; i < pieces * N8 * 8; i += blockDim.x) {
+        int token = i / pieces, at = i % pieces;
+        uint4 v = make_uint4(0, 0, 0, 0);
+        if (token < p.tokens)
+            v = *(const uint4 *)(p.x + (size_t)token * p.w.k + k_first + at * 8);
+        uint32_t *d = to + ((at / 2 * N8 + token / 8) * 32 + token % 8 * 4) * 2 + at % 2;
+        d[0] = v.x;
+        d[2] = v.y;
+        d[4] = v.z;
+        d[6] = v.w;
+    }
+}
+
+// The chain that ends last adds those of its 16 rows.
+template <int N8> static __device__ inline void add_chains(const linear_args &p, int strip, float (&acc)[N8][4], int cut)
+{
+    int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, T = p.tokens, rows = p.w.rows;
+    size_t at = (size_t)strip * 16 + g;
+    for (int n = 0; n < N8; n++)
+        for (int i = 0; i < 4; i++) {
+            int token = n * 8 + 2 * t + i % 2;
+            if (token < T)
+                __stcg(p.work + ((size_t)cut * T + token) * rows + at + i / 2 * 8, acc[n][i]);
+        }
+    __threadfence();
+    unsigned before = 0;
+    __syncwarp();
+    if (lane == 0)
+        before = atomicAdd(p.count + strip, 1);
+    before = __shfl_sync(~0u, before, 0);
+    if (before != (unsigned)p.w.cuts - 1)
+        return;
+    __threadfence();
+    if (lane == 0)
+        p.count[strip] = 0;
+    for (int i = lane; i < 16 * T; i += 32) {
+        size_t to = (size_t)(i / 16) * rows + strip * 16 + i % 16;
+        float sum = -0.0f;
+        for (int c = 0; c < p.w.cuts; c++)
+            sum += __ldcg(p.work + (size_t)c * T * rows + to);
+        p.y[to] = sum;
+    }
+}
+
+template <int N8, bool WHOLE> __global__ void __launch_bounds__(576, 1) linear_small(const __grid_constant__ linear_args p)
+{
+    extern __shared__ __align__(16) uint32_t tokens[];
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warps = blockDim.x / 32;
+    const int strips = p.w.rows / 16, tiles = p.w.k / 16, chain = tiles / p.w.cuts;
+    const chain_range r = chains_of<WHOLE>(p.w, blockIdx.x, gridDim.x);
+    struct place {
+        int unit, cut, tile;
+    } next = {r.first + (int)threadIdx.x / 32, 0, 0}, now;
+
+    auto strip_of = [&](const place &at) { return WHOLE ? at.unit : at.unit % strips; };
+    auto cut_of = [&](const place &at) { return WHOLE ? at.cut : at.unit / strips; };
+    auto load = [&](uint4(&a)[SMALL_AHEAD]) {
+        if (next.unit >= r.last)
+            return;
+        const uint4 *from = p.w.tiles + ((size_t)strip_of(next) * tiles + cut_of(next) * chain + next.tile) * 32 + lane;
+#pragma unroll
+        for (int i = 0; i < SMALL_AHEAD; i++) // past the end: zeros, which leave the sum as it is
+            a[i] = next.tile + i < chain ? load_stream(from + i * 32) : make_uint4(0, 0, 0, 0);
+        next.tile += SMALL_AHEAD;
+        if (next.tile < chain)
+            return;
+        next.tile = 0;
+        if (!WHOLE || ++next.cut == p.w.cuts) {
+            next.cut = 0;
+            next.unit += warps;
+        }
+    };
+    float acc[N8][4] = {}, sum[N8][4];
+    auto multiply = [&](const uint4(&a)[SMALL_AHEAD]) {
+        int step = (cut_of(now) * chain + now.tile) - r.k_first / 16, left = chain - now.tile;
+#pragma unroll
+        for (int i = 0; i < SMALL_AHEAD; i++)
+#pragma unroll
+            for (int n = 0; n < N8; n++) {
+                uint2 b = make_uint2(0, 0);
+                if (i < left && n * 8 + g < p.tokens)
+                    b = *(const uint2 *)(tokens + (((step + i) * N8 + n) * 32 + lane) * 2);
+                mma_bf16(acc[n], a[i], b.x, b.y);
+            }
+        if (left > SMALL_AHEAD)
+            return;
+        if (WHOLE) {
+#pragma unroll
+            for (int n = 0; n < N8; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    sum[n][i] = (now.cut ? sum[n][i] : -0.0f) + acc[n][i];
+                    int token = n * 8 + 2 * t + i % 2;
+                    if (now.cut == p.w.cuts - 1 && token < p.tokens)
+                        p.y[(size_t)token * p.w.rows + now.unit * 16 + g + i / 2 * 8] = sum[n][i];
+                    acc[n][i] = 0;
+                }
+        } else {
+            add_chains<N8>(p, strip_of(now), acc, cut_of(now));
+#pragma unroll
+            for (int n = 0; n < N8; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    acc[n][i] = 0;
+        }
+    };
+    uint4 a0[SMALL_AHEAD], a1[SMALL_AHEAD];
+    let_next_start();
+    now = next;
+    load(a0);
+    wait_for_previous();
+    stage_tokens<N8>(tokens, p, r.k_first, r.k_last);
+    __syncthreads();
+    while (now.unit < r.last) {
+        place then = next;
+        load(a1);
+        multiply(a0);
+        now = then;
+        if (now.unit >= r.last)
+            break;
+        then = next;
+        load(a0);
+        multiply(a1);
+        now = then;
+    }
+}

@@ -1,0 +1,208 @@
+// layout_linear.cuh - part (b) of layout.cu: each shape of Qwen2.5-1.5B at T = 1, 8, 64, 512, 4096 from one packed weight.
+#pragma once
+#include "linear_large.cuh"
+#include "peer.cuh"
+
+// Norm of the error against sums in double, over the rows of 16 tokens.
+static __global__ void linear_error(const __nv_bfloat16 *w, const __nv_bfloat16 *x, const float *y, int rows, int K, double *out)
+{
+    int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+    double sum[16] = {};
+    for (int k = lane; k < K; k += 32)
+        for (int t = 0; t < 16; t++)
+            sum[t] += (double)__bfloat162float(w[(size_t)row * K + k]) * (double)__bfloat162float(x[(size_t)t * K + k]);
+    for (int t = 0; t < 16; t++) {
+        for (int m = 16; m; m >>= 1)
+            sum[t] += __shfl_xor_sync(~0u, sum[t], m);
+        double e = (double)y[(size_t)t * rows + row] - sum[t];
+        if (lane == 0) {
+            atomicAdd(out, e * e);
+            atomicAdd(out + 1, sum[t] * sum[t]);
+        }
+    }
+}
+
+struct linear_case {
+    int rows, K, cuts, sms, copies;
+    __nv_bfloat16 *plain, *x;
+    uint4 *packed;
+    float *y, *work;
+    unsigned *count;
+    CUtensorMap maps[5];
+
+    linear_args args(int T, int copy = 0) const
+    {
+        return {{packed + (size_t)(copy % copies) * rows * K / 8, rows, K, cuts}, x, y, work, count, T};
+    }
+};
+
+static CUtensorMap token_map(const __nv_bfloat16 *x, int T, int K, int box)
+{
+    static decltype(&cuTensorMapEncodeTiled) encode;
+    if (!encode) {
+        cudaDriverEntryPointQueryResult r;
+        CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void **)&encode, 12000, cudaEnableDefault, &r));
+    }
+    CUtensorMap m;
+    cuuint64_t size[] = {(cuuint64_t)K, (cuuint64_t)T}, stride[] = {(cuuint64_t)K * 2};
+    cuuint32_t shape[] = {64, (cuuint32_t)box}, one[] = {1, 1};
+    CUresult r = encode(&m, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void *)x, size, stride, shape, one,
+                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (r != CUDA_SUCCESS) {
+        fprintf(stderr, "cuTensorMapEncodeTiled: %d\n", (int)r);
+        exit(2);
+    }
+    return m;
+}
+
+template <int N, linear_form FORM> static void run_large(const linear_case &c, int T, int copy, cudaStream_t s)
+{
+    int row_tiles = (c.rows + LARGE_ROWS - 1) / LARGE_ROWS, token_tiles = (T + N - 1) / N;
+    int units = row_tiles * token_tiles * (FORM == SPLIT ? c.cuts : 1);
+    launch_early(linear_large<N, FORM>, std::min(units, c.sms), LARGE_THREADS, large_shared<N>, s, c.args(T, copy),
+                 token_map(c.x, T, c.K, N), std::min(row_tiles, 12));
+}
+
+template <bool WHOLE> static void run_small(const linear_case &c, int T, int warps, int copy, cudaStream_t s)
+{
+    linear_args a = c.args(T, copy);
+    int chains = WHOLE ? c.rows / 16 : c.rows / 16 * c.cuts, blocks = std::min(c.sms, chains), span = 0;
+    for (int b = 0; b < blocks; b++) {
+        chain_range r = chains_of<WHOLE>(a.w, b, blocks);
+        span = std::max(span, r.k_last - r.k_first);
+    }
+    launch_early(linear_small<1, WHOLE>, blocks, warps * 32, (size_t)span * 16, s, a);
+}
+
+// One way to run T tokens, by name.
+struct linear_way {
+    const char *name;
+    int T;
+    std::function<void(const linear_case &, int copy, cudaStream_t)> run;
+};
+
+static std::vector<linear_way> ways_of(const linear_case &c)
+{
+    std::vector<linear_way> v;
+    static char names[16][32];
+    int n = 0;
+    for (int T : {1, 8})
+        for (int warps : {9, 12, 16, 18}) {
+            v.push_back({n < 16 ? (snprintf(names[n], 32, "mma, strip a warp, %d", warps), names[n]) : "", T,
+                         [=](const linear_case &c, int copy, cudaStream_t s) { run_small<true>(c, T, warps, copy, s); }});
+            n++;
+            if (c.cuts > 1) {
+                v.push_back({n < 16 ? (snprintf(names[n], 32, "mma, chain a warp, %d", warps), names[n]) : "", T,
+                             [=](const linear_case &c, int copy, cudaStream_t s) { run_small<false>(c, T, warps, copy, s); }});
+            }
+            n++;
+        }
+    auto large = [&](const char *name, int T, void (*f)(const linear_case &, int, int, cudaStream_t)) {
+        v.push_back({name, T, [=](const linear_case &c, int copy, cudaStream_t s) { f(c, T, copy, s); }});
+    };
+    if (c.cuts > 1) {
+        large("wgmma n64, split", 64, run_large<64, SPLIT>);
+        large("wgmma n64, cut", 64, run_large<64, CUT>);
+        large("wgmma n128, split", 512, run_large<128, SPLIT>);
+        large("wgmma n256, split", 512, run_large<256, SPLIT>);
+        large("wgmma n128, cut", 512, run_large<128, CUT>);
+        large("wgmma n192, cut", 512, run_large<192, CUT>);
+        large("wgmma n128, cut", 4096, run_large<128, CUT>);
+        large("wgmma n192, cut", 4096, run_large<192, CUT>);
+    } else {
+        large("wgmma n64", 64, run_large<64, ONE_CHAIN>);
+        large("wgmma n128", 512, run_large<128, ONE_CHAIN>);
+        large("wgmma n256", 512, run_large<256, ONE_CHAIN>);
+        large("wgmma n192", 4096, run_large<192, ONE_CHAIN>);
+        large("wgmma n256", 4096, run_large<256, ONE_CHAIN>);
+    }
+    return v;
+}
+
+static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
+{
+    linear_case c;
+    c.rows = rows, c.K = K, c.cuts = cuts, c.sms = sms;
+    size_t weights = (size_t)rows * K;
+    c.copies = (int)std::max<size_t>(2, (600u << 20) / (weights * 2) + 1); // so that a copy has left L2 before it is read again
+    c.plain = device_array<__nv_bfloat16>(weights * c.copies);
+    c.packed = (uint4 *)device_array<__nv_bfloat16>(weights * c.copies);
+    c.x = device_array<__nv_bfloat16>((size_t)4096 * K);
+    c.y = device_array<float>((size_t)4096 * rows);
+    c.work = device_array<float>((size_t)512 * rows * cuts);
+    float *first = device_array<float>((size_t)4096 * rows);
+    c.count = device_array<unsigned>(1 << 16);
+    CHECK(cudaMemset(c.count, 0, 4 << 16));
+    fill_random<<<2048, 256>>>(c.plain, weights * c.copies, 1, 0.05f);
+    fill_random<<<2048, 256>>>(c.x, (size_t)4096 * K, 2, 1.0f);
+    for (int i = 0; i < c.copies; i++)
+        pack_weight<<<(unsigned)((weights / 8 + 255) / 256), 256>>>((const uint32_t *)(c.plain + i * weights),
+                                                                   c.packed + i * (weights / 8), rows, K);
+    CHECK(cudaDeviceSynchronize());
+    std::vector<linear_way> ways = ways_of(c);
+    std::reverse(ways.begin(), ways.end()); // 4096 tokens first: the others are compared with its rows
+    bool have = false;
+    double best[5] = {}, *err = device_array<double>(2), e[2];
+    const char *how[5] = {};
+    const int Ts[5] = {1, 8, 64, 512, 4096};
+    for (auto &way : ways) {
+        CHECK(cudaMemset(c.y, 0xFF, (size_t)way.T * rows * 4));
+        CHECK(cudaMemset(c.work, 0xFF, (size_t)512 * rows * cuts * 4));
+        way.run(c, 0, 0);
+        CHECK(cudaDeviceSynchronize());
+        if (!have) {
+            have = true;
+            CHECK(cudaMemcpy(first, c.y, (size_t)4096 * rows * 4, cudaMemcpyDeviceToDevice));
+            CHECK(cudaMemset(err, 0, 16));
+            linear_error<<<rows / 8, 256>>>(c.plain, c.x, c.y, rows, K, err);
+            CHECK(cudaMemcpy(e, err, 16, cudaMemcpyDeviceToHost));
+        }
+        unsigned long long differ = unequal(c.y, first, (size_t)way.T * rows);
+        if (differ) {
+            failures++;
+            printf("  %6dx%-5d T=%-4d %s: %llu of %zu DIFFER\n", rows, K, way.T, way.name, differ, (size_t)way.T * rows);
+        }
+        int slot = way.T == 1 ? 0 : way.T == 8 ? 1 : way.T == 64 ? 2 : way.T == 512 ? 3 : 4;
+        double flop = 2.0 * way.T * weights;
+        int launches = (int)std::min(200.0, std::max(3.0, 2e-3 / std::max(weights * 2 / 4e12, flop / 7e14)));
+        double us = graph_us(launches, [&](int i, cudaStream_t s) { way.run(c, i, s); });
+        if (getenv("VERBOSE"))
+            printf("  %-28s T=%-4d %9.2f us\n", way.name, way.T, us);
+        if (!best[slot] || us < best[slot])
+            best[slot] = us, how[slot] = way.name;
+    }
+    double error = sqrt(e[0] / e[1]);
+    if (!(error < 1e-5))
+        failures++;
+    printf("%6d x %-5d cuts %-2d error %.1e\n", rows, K, cuts, error);
+    for (int i = 0; i < 5; i++) {
+        int T = Ts[i];
+        double flop = 2.0 * T * weights;
+        int launches = (int)std::min(200.0, std::max(3.0, 2e-3 / std::max(weights * 2 / 4e12, flop / 7e14)));
+        double theirs = peer ? peer->us(c.plain, c.copies, c.x, c.y, rows, K, T, launches) : 0;
+        printf("  T=%-4d %9.2f us  %5.0f GB/s %4.0f TFLOP/s  %-24s peer %9.2f us\n", T, best[i], weights * 2 / best[i] / 1e3,
+               flop / best[i] / 1e6, how[i], theirs);
+    }
+    for (void *p : {(void *)c.plain, (void *)c.packed, (void *)c.x, (void *)c.y, (void *)c.work, (void *)first, (void *)c.count,
+                    (void *)err})
+        CHECK(cudaFree(p));
+}
+
+static void test_linear(int sms, bool sweep)
+{
+    peer_blas peer;
+    if (!sweep)
+        peer.open();
+    struct {
+        int rows, K;
+        std::vector<int> cuts, others;
+    } shapes[] = {{2048, 1536, {6}, {1, 2, 3, 4, 8, 12}},
+                  {1536, 1536, {6}, {1, 2, 3, 4, 8, 12}},
+                  {17920, 1536, {1}, {2, 3, 4, 6, 12}},
+                  {1536, 8960, {10}, {4, 5, 7, 14, 20, 28}},
+                  {151936, 1536, {1}, {2, 4}}};
+    for (auto &s : shapes)
+        for (int cuts : sweep ? s.others : s.cuts)
+            test_shape(s.rows, s.K, cuts, sms, sweep ? nullptr : &peer);
+}
