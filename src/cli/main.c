@@ -19,14 +19,14 @@ static const struct cli_command commands[] = {
      "(llama.cpp's way); with --stride S each window scores its last S tokens (Hugging Face's way).",
      cmd_score},
     {"batch", "[MODEL] -i IN.jsonl -o OUT.jsonl [options]", "answer a file of OpenAI requests",
-     "Lines {\"custom_id\", \"method\": \"POST\", \"url\": \"/v1/chat/completions\" or \"/v1/completions\", \"body\"} "
-     "in,\n"
-     "{\"id\", \"custom_id\", \"response\", \"error\"} out. A line that is wrong gets an error of its own. Broken off "
-     "and started\n"
-     "again, it goes on where it stopped: what OUT has is not asked again.",
+     "In:  lines {\"custom_id\", \"method\": \"POST\", \"url\": \"/v1/chat/completions\", \"body\"}, or "
+     "/v1/completions.\n"
+     "Out: lines {\"id\", \"custom_id\", \"response\", \"error\"}. A line that is wrong gets an error of its own.\n"
+     "Broken off and started again, it goes on where it stopped: what OUT has is not asked again.",
      cmd_batch},
-    {"bench", "latency|kernels [MODEL] [options]", "measure speed",
+    {"bench", "latency|throughput|kernels [MODEL] [options]", "measure speed",
      "latency: time to the first token and tokens a second, for one request or --batch of them.\n"
+     "throughput: tokens a second over a set of requests of mixed lengths, and how long each waits.\n"
      "kernels: each CPU kernel: its error against plain C, its rate and its share of what the machine can do.",
      cmd_bench},
     {"plan", "[MODEL] [options]", "print the recorded forward pass",
