@@ -163,7 +163,8 @@ static enum qr_status write_all(struct cli_results *r, const char *data, size_t 
 
 enum qr_status cli_results_append(struct cli_results *results, const json_t *line, struct qr_err *err)
 {
-    char *text = json_dumps(line, JSON_PRESERVE_ORDER);
+    /* ASCII, for readers that take U+2028 or U+0085 inside a string for the end of the line. */
+    char *text = json_dumps(line, JSON_ENSURE_ASCII);
     size_t n = text ? strlen(text) : 0;
     if (!text)
         return qr_fail(err, QR_NOMEM, "out of memory for a result");

@@ -2,7 +2,7 @@
  *
  * Chat: {"content": [{"token", "logprob", "bytes", "top_logprobs": [...]}]}. Completions: four lists that run side by side,
  * "tokens", "token_logprobs", "top_logprobs" (objects, token -> logprob) and "text_offset" (in code points). A token whose
- * bytes are no whole UTF-8 reads "bytes:\xe2\x80", as OpenAI writes it. */
+ * bytes are no whole UTF-8 reads "bytes:\xe2\x80", as OpenAI writes it; so does NUL, which many parsers refuse in a key. */
 #include <math.h>
 #include <string.h>
 #include "engine/model.h"
@@ -24,7 +24,7 @@ static json_t *token_name(const struct qr_model *model, int32_t id)
     const char *bytes = token_bytes(model, id, &n);
     if (!model->tok)
         return json_sprintf("token_id:%d", (int)id);
-    json_t *text = json_stringn(bytes, n);
+    json_t *text = memchr(bytes, 0, n) ? NULL : json_stringn(bytes, n);
     if (text)
         return text;
     struct qr_buf buf;
