@@ -54,8 +54,8 @@ NEEDS_cli    := $(NEEDS_server)
 
 # src/cpu/isa/*.c is compiled once per instruction set, with QR_ISA naming its table.
 ISAS       := c avx2 avx512
-# Sanitizer builds stay at -O1: fully unrolled kernels take minutes to instrument.
-ISA_OPT    := $(if $(SAN),-O1,-O3)
+# Sanitizer builds stay at -O1, and none tracks variables: fully unrolled kernels would take minutes to compile.
+ISA_OPT    := $(if $(SAN),-O1,-O3) -fno-var-tracking
 ISA_c      := -DQR_ISA=c $(ISA_OPT)
 ISA_avx2   := -DQR_ISA=avx2 -DQR_AVX2 -mavx2 -mfma -mf16c $(ISA_OPT)
 ISA_avx512 := -DQR_ISA=avx512 -DQR_AVX512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c $(ISA_OPT)
