@@ -16,7 +16,8 @@ struct linear_args {
     int tokens;
 };
 
-constexpr int SMALL_AHEAD = 8; // tiles of 512 bytes a warp reads ahead
+constexpr int SMALL_AHEAD = 8;            // tiles of 512 bytes a warp's load takes; two loads are in flight
+constexpr int SMALL_L2_AHEAD = 12 * 1024; // bytes a warp asks for before it waits for the kernel before
 
 // Chains of a block: WHOLE by rows, else cut by cut, so that a block needs few cuts of x.
 struct chain_range {
@@ -34,10 +35,30 @@ template <bool WHOLE> static __host__ __device__ inline chain_range chains_of(co
     return r;
 }
 
+// Four neighbours of y from all cuts in `work`, from left to right; the loads go ahead of the sums.
+static __device__ inline void add_cuts(const linear_args &p, size_t at)
+{
+    size_t stride = (size_t)p.tokens * p.w.rows;
+    float4 sum = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
+    for (int c = 0; c < p.w.cuts; c += 8) {
+        float4 v[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            if (c + i < p.w.cuts)
+                v[i] = __ldcg((const float4 *)(p.work + (c + i) * stride + at));
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            if (c + i < p.w.cuts)
+                sum = make_float4(sum.x + v[i].x, sum.y + v[i].y, sum.z + v[i].z, sum.w + v[i].w);
+    }
+    *(float4 *)(p.y + at) = sum;
+}
+
 // x[0 .. T, k_first .. k_last] as B operands: [k16][N8][lane] of 8 bytes (k 2t, 2t+1 and 2t+8, 2t+9 of token g).
 template <int N8> static __device__ inline void stage_tokens(uint32_t *to, const linear_args &p, int k_first, int k_last)
 {
     int pieces = (k_last - k_first) / 8;
+#pragma unroll 4
     for (int i = threadIdx.x; i < pieces * N8 * 8; i += blockDim.x) {
         int token = i / pieces, at = i % pieces;
         uint4 v = make_uint4(0, 0, 0, 0);
@@ -54,14 +75,15 @@ template <int N8> static __device__ inline void stage_tokens(uint32_t *to, const
 // The chain that ends last adds those of its 16 rows.
 template <int N8> static __device__ inline void add_chains(const linear_args &p, int strip, float (&acc)[N8][4], int cut)
 {
-    int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, T = p.tokens, rows = p.w.rows;
-    size_t at = (size_t)strip * 16 + g;
+    int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, T = p.tokens;
+    size_t rows = p.w.rows, at = (size_t)strip * 16;
+#pragma unroll
     for (int n = 0; n < N8; n++)
-        for (int i = 0; i < 4; i++) {
-            int token = n * 8 + 2 * t + i % 2;
-            if (token < T)
-                __stcg(p.work + ((size_t)cut * T + token) * rows + at + i / 2 * 8, acc[n][i]);
-        }
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            if (n * 8 + 2 * t + i < T)
+                __stcg((float2 *)(p.work + ((size_t)cut * T + n * 8 + 2 * t + i) * rows + at) + g,
+                       make_float2(acc[n][i], acc[n][i + 2]));
     __threadfence();
     unsigned before = 0;
     __syncwarp();
@@ -73,16 +95,11 @@ template <int N8> static __device__ inline void add_chains(const linear_args &p,
     __threadfence();
     if (lane == 0)
         p.count[strip] = 0;
-    for (int i = lane; i < 16 * T; i += 32) {
-        size_t to = (size_t)(i / 16) * rows + strip * 16 + i % 16;
-        float sum = -0.0f;
-        for (int c = 0; c < p.w.cuts; c++)
-            sum += __ldcg(p.work + (size_t)c * T * rows + to);
-        p.y[to] = sum;
-    }
+    for (int i = lane; i < 4 * T; i += 32)
+        add_cuts(p, (i / 4) * rows + at + i % 4 * 4);
 }
 
-template <int N8, bool WHOLE> __global__ void __launch_bounds__(576, 1) linear_small(const __grid_constant__ linear_args p)
+template <int N8, bool WHOLE> __global__ void __launch_bounds__(512, 1) linear_small(const __grid_constant__ linear_args p)
 {
     extern __shared__ __align__(16) uint32_t tokens[];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warps = blockDim.x / 32;
@@ -128,39 +145,50 @@ template <int N8, bool WHOLE> __global__ void __launch_bounds__(576, 1) linear_s
 #pragma unroll
             for (int n = 0; n < N8; n++)
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
+                for (int i = 0; i < 4; i++)
                     sum[n][i] = (now.cut ? sum[n][i] : -0.0f) + acc[n][i];
-                    int token = n * 8 + 2 * t + i % 2;
-                    if (now.cut == p.w.cuts - 1 && token < p.tokens)
-                        p.y[(size_t)token * p.w.rows + now.unit * 16 + g + i / 2 * 8] = sum[n][i];
-                    acc[n][i] = 0;
-                }
+            if (now.cut == p.w.cuts - 1)
+#pragma unroll
+                for (int n = 0; n < N8; n++)
+#pragma unroll
+                    for (int i = 0; i < 2; i++)
+                        if (n * 8 + 2 * t + i < p.tokens)
+                            *((float2 *)(p.y + (size_t)(n * 8 + 2 * t + i) * p.w.rows + now.unit * 16) + g) =
+                                make_float2(sum[n][i], sum[n][i + 2]);
         } else {
             add_chains<N8>(p, strip_of(now), acc, cut_of(now));
-#pragma unroll
-            for (int n = 0; n < N8; n++)
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    acc[n][i] = 0;
         }
+#pragma unroll
+        for (int n = 0; n < N8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                acc[n][i] = 0;
     };
+    // Weights do not depend on the kernel before: registers, and L2 for what comes next, fill while it ends.
     uint4 a0[SMALL_AHEAD], a1[SMALL_AHEAD];
     let_next_start();
     now = next;
     load(a0);
+    place then = next;
+    load(a1);
+    if (next.unit < r.last) {
+        const char *from = (const char *)(p.w.tiles + ((size_t)strip_of(next) * tiles + cut_of(next) * chain + next.tile) * 32);
+        for (int i = lane * 128; i < min(SMALL_L2_AHEAD, (chain - next.tile) * 512); i += 32 * 128)
+            prefetch_l2(from + i);
+    }
     wait_for_previous();
     stage_tokens<N8>(tokens, p, r.k_first, r.k_last);
     __syncthreads();
     while (now.unit < r.last) {
-        place then = next;
-        load(a1);
         multiply(a0);
         now = then;
-        if (now.unit >= r.last)
-            break;
         then = next;
         load(a0);
+        if (now.unit >= r.last)
+            break;
         multiply(a1);
         now = then;
+        then = next;
+        load(a1);
     }
 }

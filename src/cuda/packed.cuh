@@ -2,7 +2,9 @@
 //
 // A weight [rows, K] in bf16 is a row of tiles of 16 rows x 16 k, 512 bytes each: tile (row / 16) * (K / 16) + k / 16. Inside a tile
 // lane 4g + t owns 16 bytes, its A operand of mma.m16n8k16 and of a warp's quarter of wgmma.m64nNk16:
-//   row g k 2t, 2t+1 | row g+8 k 2t, 2t+1 | row g k 2t+8, 2t+9 | row g+8 k 2t+8, 2t+9
+//   row 2g k 2t, 2t+1 | row 2g+1 k 2t, 2t+1 | row 2g k 2t+8, 2t+9 | row 2g+1 k 2t+8, 2t+9
+// The operand calls its rows g and g + 8; here they are neighbours, so that a lane's two results are too: 8-byte stores, and a
+// gate beside its up.
 // K is cut into `cuts` equal chains of k16 steps; a chain starts from zero, chains are added from left to right.
 #pragma once
 #include "ptx.cuh"
@@ -18,7 +20,7 @@ struct packed_weight {
 static __host__ __device__ inline size_t packed_index(int row, int k, int K)
 {
     int r = row % 16, c = k % 16;
-    int lane = r % 8 * 4 + c % 8 / 2, half = r / 8 + c / 8 * 2;
+    int lane = r / 2 * 4 + c % 8 / 2, half = r % 2 + c / 8 * 2;
     return ((size_t)(row / 16) * (K / 16) + k / 16) * 256 + lane * 8 + half * 2 + c % 2;
 }
 
@@ -29,7 +31,7 @@ static __global__ void pack_weight(const uint32_t *from, uint4 *to, int rows, in
     if (i >= (size_t)rows * K / 8)
         return;
     int lane = i % 32, g = lane / 4, t = lane % 4;
-    size_t tile = i / 32, row = tile / (K / 16) * 16 + g, k = tile % (K / 16) * 16 + 2 * t;
-    const uint32_t *a = from + (row * K + k) / 2, *b = a + (size_t)8 * K / 2;
+    size_t tile = i / 32, row = tile / (K / 16) * 16 + 2 * g, k = tile % (K / 16) * 16 + 2 * t;
+    const uint32_t *a = from + (row * K + k) / 2, *b = a + K / 2;
     to[i] = make_uint4(a[0], b[0], a[4], b[4]);
 }

@@ -30,6 +30,11 @@ static __device__ inline uint4 load_stream(const void *p)
     return v;
 }
 
+static __device__ inline void prefetch_l2(const void *p)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+
 // Two floats to bf16, the first in the low half.
 static __device__ inline uint32_t pack_bf16(float lo, float hi)
 {

@@ -5,6 +5,7 @@
 // Arguments choose parts: linear, sweep (linear with other cuts), attention; none: linear and attention. Exit 0: all bits equal.
 #include <cstring>
 #include "common.cuh"
+#include "layout_attention.cuh"
 #include "layout_linear.cuh"
 
 int main(int argc, char **argv)
@@ -22,6 +23,8 @@ int main(int argc, char **argv)
         test_linear(d.multiProcessorCount, false);
     if (asked("sweep", false))
         test_linear(d.multiProcessorCount, true);
+    if (asked("attention", true))
+        test_attention(d.multiProcessorCount);
     printf("%s\n", failures ? "FAILED" : "all bits equal, all errors within their limit");
     return failures != 0;
 }

@@ -56,12 +56,13 @@ static CUtensorMap token_map(const __nv_bfloat16 *x, int T, int K, int box)
     return m;
 }
 
-template <int N, linear_form FORM> static void run_large(const linear_case &c, int T, int copy, cudaStream_t s)
+template <int GROUPS, int N, linear_form FORM> static void run_large(const linear_case &c, int T, int copy, cudaStream_t s)
 {
-    int row_tiles = (c.rows + LARGE_ROWS - 1) / LARGE_ROWS, token_tiles = (T + N - 1) / N;
+    using shape = large_shape<GROUPS, N, FORM>;
+    int row_tiles = (c.rows + shape::rows - 1) / shape::rows, token_tiles = (T + N - 1) / N;
     int units = row_tiles * token_tiles * (FORM == SPLIT ? c.cuts : 1);
-    launch_early(linear_large<N, FORM>, std::min(units, c.sms), LARGE_THREADS, large_shared<N>, s, c.args(T, copy),
-                 token_map(c.x, T, c.K, N), std::min(row_tiles, 12));
+    launch_early(linear_large<GROUPS, N, FORM>, std::min(units, c.sms * shape::blocks), shape::threads, shape::shared, s,
+                 c.args(T, copy), token_map(c.x, T, c.K, N), std::min(row_tiles, 24 / GROUPS));
 }
 
 template <bool WHOLE> static void run_small(const linear_case &c, int T, int warps, int copy, cudaStream_t s)
@@ -88,7 +89,7 @@ static std::vector<linear_way> ways_of(const linear_case &c)
     static char names[16][32];
     int n = 0;
     for (int T : {1, 8})
-        for (int warps : {9, 12, 16, 18}) {
+        for (int warps : {9, 12, 16}) {
             v.push_back({n < 16 ? (snprintf(names[n], 32, "mma, strip a warp, %d", warps), names[n]) : "", T,
                          [=](const linear_case &c, int copy, cudaStream_t s) { run_small<true>(c, T, warps, copy, s); }});
             n++;
@@ -102,20 +103,24 @@ static std::vector<linear_way> ways_of(const linear_case &c)
         v.push_back({name, T, [=](const linear_case &c, int copy, cudaStream_t s) { f(c, T, copy, s); }});
     };
     if (c.cuts > 1) {
-        large("wgmma n64, split", 64, run_large<64, SPLIT>);
-        large("wgmma n64, cut", 64, run_large<64, CUT>);
-        large("wgmma n128, split", 512, run_large<128, SPLIT>);
-        large("wgmma n256, split", 512, run_large<256, SPLIT>);
-        large("wgmma n128, cut", 512, run_large<128, CUT>);
-        large("wgmma n192, cut", 512, run_large<192, CUT>);
-        large("wgmma n128, cut", 4096, run_large<128, CUT>);
-        large("wgmma n192, cut", 4096, run_large<192, CUT>);
+        large("wgmma 64x64, split", 64, run_large<1, 64, SPLIT>);
+        large("wgmma 128x64, split", 64, run_large<2, 64, SPLIT>);
+        large("wgmma 64x64, split", 512, run_large<1, 64, SPLIT>);
+        large("wgmma 128x128, split", 512, run_large<2, 128, SPLIT>);
+        large("wgmma 64x64, cut", 512, run_large<1, 64, CUT>);
+        large("wgmma 128x128, cut", 512, run_large<2, 128, CUT>);
+        large("wgmma 192x128, cut", 512, run_large<3, 128, CUT>);
+        large("wgmma 192x128, cut", 4096, run_large<3, 128, CUT>);
+        large("wgmma 128x192, cut", 4096, run_large<2, 192, CUT>);
     } else {
-        large("wgmma n64", 64, run_large<64, ONE_CHAIN>);
-        large("wgmma n128", 512, run_large<128, ONE_CHAIN>);
-        large("wgmma n256", 512, run_large<256, ONE_CHAIN>);
-        large("wgmma n192", 4096, run_large<192, ONE_CHAIN>);
-        large("wgmma n256", 4096, run_large<256, ONE_CHAIN>);
+        large("wgmma 64x64", 64, run_large<1, 64, ONE_CHAIN>);
+        large("wgmma 128x64", 64, run_large<2, 64, ONE_CHAIN>);
+        large("wgmma 128x128", 512, run_large<2, 128, ONE_CHAIN>);
+        large("wgmma 128x256", 512, run_large<2, 256, ONE_CHAIN>);
+        large("wgmma 192x128", 512, run_large<3, 128, ONE_CHAIN>);
+        large("wgmma 192x128", 4096, run_large<3, 128, ONE_CHAIN>);
+        large("wgmma 128x192", 4096, run_large<2, 192, ONE_CHAIN>);
+        large("wgmma 128x256", 4096, run_large<2, 256, ONE_CHAIN>);
     }
     return v;
 }
