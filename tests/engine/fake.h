@@ -25,4 +25,6 @@ struct fake {
 void fake_logits(const int32_t *token, int n, float *logits);
 /* An engine on a fake executor, which it owns; limits.max_row etc. as given. */
 struct qr_engine *fake_engine(struct qr_exec_limits limits, struct fake **fake);
+/* The same; NULL where it fails. */
+struct qr_engine *fake_try_engine(struct qr_exec_limits limits, struct fake **fake);
 #endif
