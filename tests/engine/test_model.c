@@ -110,6 +110,8 @@ static void forced_equals_generated(void **state)
     struct qr_model *model = open_model("dummy:tiny-qwen2:F32", NULL);
     struct qr_engine *engine = make_engine(model, NULL);
     make_request(&r, ids, 4);
+    for (int i = 0; i < 40; i++)
+        ids[i] = 7 * i;
     r.n_prompt = 40;
     r.sampling.max_tokens = 60;
     r.sampling.logprobs = 0;
