@@ -1,0 +1,147 @@
+/* bench.c - peaks of the machine, timing, and the order of what is measured. */
+#include "cpu/bench.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "cpu/bench_run.h"
+#include "cpu/exec.h"
+
+#define CACHE_BYTES (64.0 * (1 << 20)) /* less may stay in a cache from call to call */
+
+double qr_bench_time(struct qr_bench *bench, void (*fn)(void *ctx, int worker, int n_worker), void *ctx)
+{
+    double begin = qr_now_s(), least = INFINITY;
+    for (int i = 0; i < 3 || (i < 1000000 && qr_now_s() - begin < bench->seconds); i++) {
+        double start = qr_now_s();
+        qr_pool_run(bench->pool, fn, ctx);
+        double t = qr_now_s() - start;
+        least = t < least ? t : least;
+    }
+    return least;
+}
+
+void qr_bench_add(struct qr_bench *bench, struct qr_bench_row row, double bytes, double flops, bool integer)
+{
+    double peak = integer ? bench->peak.i16_gflop_s : bench->peak.f32_gflop_s;
+    row.gb_s = bytes / row.seconds * 1e-9;
+    row.gflop_s = flops / row.seconds * 1e-9;
+    double by_bytes = bytes < CACHE_BYTES ? 0 : row.gb_s / bench->peak.read_gb_s, by_flops = row.gflop_s / peak;
+    row.share = by_bytes > by_flops ? by_bytes : by_flops;
+    if (bench->n_row < QR_BENCH_MAX)
+        bench->row[bench->n_row++] = row;
+}
+
+bool qr_bench_go_on(struct qr_bench *bench)
+{
+    return !bench->progress || bench->progress(bench->ctx, bench->n_row, bench->n_planned);
+}
+
+/* A linear congruential generator (Knuth, TAOCP 2, 3.3.4): quality does not matter here. */
+void qr_bench_random(float *x, size_t n, uint32_t seed)
+{
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(seed >> 8) * 0x1p-23f - 1.0f;
+    }
+}
+
+double qr_bench_error(const float *got, const double *want, size_t n)
+{
+    double worst = 0, largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)got[i] - want[i]);
+        worst = d > worst || isnan(d) ? d : worst;
+        largest = fabs(want[i]) > largest ? fabs(want[i]) : largest;
+    }
+    return largest > 0 ? worst / largest : worst;
+}
+
+void *qr_bench_alloc(size_t n)
+{
+    return aligned_alloc(64, (n + 63) / 64 * 64);
+}
+
+/* ---------------------------------------------------------------- peaks */
+
+struct peak {
+    const struct qr_bench *bench;
+    bool integer;
+    int64_t rounds;
+    double products[256]; /* of each worker */
+    double sink[256];
+};
+
+static void read_part(void *ctx, int worker, int n_worker)
+{
+    struct peak *p = ctx;
+    uint64_t each = QR_BENCH_MEMORY / (uint64_t)n_worker / 256 * 256;
+    p->sink[worker] = p->bench->table->read_sum(p->bench->memory + each * (uint64_t)worker, each);
+}
+
+static void multiply(void *ctx, int worker, int n_worker)
+{
+    struct peak *p = ctx;
+    (void)n_worker;
+    p->sink[worker] = p->bench->table->fma_peak(p->rounds, p->integer, &p->products[worker]);
+}
+
+static double measure_products(struct qr_bench *bench, struct peak *peak, bool integer)
+{
+    double all = 0;
+    peak->integer = integer;
+    peak->rounds = 20000;
+    double seconds = qr_bench_time(bench, multiply, peak);
+    for (int i = 0; i < qr_pool_size(bench->pool); i++)
+        all += peak->products[i];
+    return 2 * all / seconds * 1e-9;
+}
+
+static enum qr_status measure_peaks(struct qr_bench *bench, struct qr_err *err)
+{
+    struct peak *peak = calloc(1, sizeof *peak);
+    if (!peak)
+        return qr_fail(err, QR_NOMEM, "out of memory for measuring peaks");
+    peak->bench = bench;
+    bench->peak.f32_gflop_s = measure_products(bench, peak, false);
+    bench->peak.i16_gflop_s = measure_products(bench, peak, true);
+    double bytes =
+        (double)(QR_BENCH_MEMORY / (uint64_t)qr_pool_size(bench->pool) / 256 * 256) * qr_pool_size(bench->pool);
+    bench->peak.read_gb_s = bytes / qr_bench_time(bench, read_part, peak) * 1e-9;
+    free(peak);
+    return QR_OK;
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+enum qr_status qr_cpu_bench_kernels(struct qr_pool *pool, enum qr_isa isa, double seconds,
+                                    bool (*progress)(void *ctx, int done, int total), void *ctx,
+                                    struct qr_bench_peak *peak, struct qr_bench_row row[QR_BENCH_MAX], int *n,
+                                    struct qr_err *err)
+{
+    *n = 0;
+    if (!qr_isa_runs_here(isa))
+        return qr_fail(err, QR_UNSUPPORTED, "this CPU does not run %s kernels", qr_isa_name(isa));
+    struct qr_bench bench = {.pool = pool,
+                             .table = qr_cpu_table(isa),
+                             .seconds = seconds,
+                             .row = row,
+                             .progress = progress,
+                             .ctx = ctx,
+                             .n_planned = qr_bench_linear_count() + qr_bench_rows_count() + qr_bench_attention_count()};
+    bench.memory = qr_cpu_alloc(QR_BENCH_MEMORY, "weights to measure with", err);
+    if (!bench.memory)
+        return QR_NOMEM;
+    memset(bench.memory, 1, QR_BENCH_MEMORY);
+    enum qr_status status = measure_peaks(&bench, err);
+    if (status == QR_OK)
+        status = qr_bench_linear(&bench, err);
+    if (status == QR_OK)
+        status = qr_bench_rows(&bench, err);
+    if (status == QR_OK)
+        status = qr_bench_attention(&bench, err);
+    free(bench.memory);
+    *peak = bench.peak;
+    *n = bench.n_row;
+    return status;
+}
