@@ -114,6 +114,25 @@ static enum qr_status measure_peaks(struct qr_bench *bench, struct qr_err *err)
 
 /* ---------------------------------------------------------------- the whole */
 
+static enum qr_status begin(struct qr_bench *bench, struct qr_err *err)
+{
+    bench->memory = qr_cpu_alloc(QR_BENCH_MEMORY, "weights to measure with", err);
+    if (!bench->memory)
+        return QR_NOMEM;
+    memset(bench->memory, 1, QR_BENCH_MEMORY);
+    return measure_peaks(bench, err);
+}
+
+enum qr_status qr_cpu_bench_peaks(struct qr_pool *pool, enum qr_isa isa, double seconds, struct qr_bench_peak *peak,
+                                  struct qr_err *err)
+{
+    struct qr_bench bench = {.pool = pool, .table = qr_cpu_table(isa), .seconds = seconds};
+    enum qr_status status = begin(&bench, err);
+    free(bench.memory);
+    *peak = bench.peak;
+    return status;
+}
+
 enum qr_status qr_cpu_bench_kernels(struct qr_pool *pool, enum qr_isa isa, double seconds,
                                     bool (*progress)(void *ctx, int done, int total), void *ctx,
                                     struct qr_bench_peak *peak, struct qr_bench_row row[QR_BENCH_MAX], int *n,
@@ -129,11 +148,7 @@ enum qr_status qr_cpu_bench_kernels(struct qr_pool *pool, enum qr_isa isa, doubl
                              .progress = progress,
                              .ctx = ctx,
                              .n_planned = qr_bench_linear_count() + qr_bench_rows_count() + qr_bench_attention_count()};
-    bench.memory = qr_cpu_alloc(QR_BENCH_MEMORY, "weights to measure with", err);
-    if (!bench.memory)
-        return QR_NOMEM;
-    memset(bench.memory, 1, QR_BENCH_MEMORY);
-    enum qr_status status = measure_peaks(&bench, err);
+    enum qr_status status = begin(&bench, err);
     if (status == QR_OK)
         status = qr_bench_linear(&bench, err);
     if (status == QR_OK)

@@ -24,6 +24,10 @@ struct qr_bench_row {
 
 #define QR_BENCH_MAX 128
 
+/* The peaks alone, about seconds for each; isa must run here. Takes some 300 MiB meanwhile. */
+enum qr_status qr_cpu_bench_peaks(struct qr_pool *pool, enum qr_isa isa, double seconds, struct qr_bench_peak *peak,
+                                  struct qr_err *err);
+
 /* Runs every kernel on all threads of pool, about seconds for each row. Calls progress (may be NULL) before each; false
  * stops it (QR_CANCELLED). *n rows of at most QR_BENCH_MAX are filled. Takes some 300 MiB meanwhile. */
 enum qr_status qr_cpu_bench_kernels(struct qr_pool *pool, enum qr_isa isa, double seconds,
