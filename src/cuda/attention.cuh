@@ -9,7 +9,7 @@
 // p = 2^(s c - m c) rounded to bf16, c = scale log2 e; l and o = chains over tokens in steps of 16, of p times 1 and times V.
 // Cuts are merged from left to right.
 #pragma once
-#include "ptx.cuh"
+#include "cuda/ptx.cuh"
 
 constexpr int HEAD = 128, PAGE_TOKENS = 16, CUT_TOKENS = 256, PAGE_BYTES = 4096, STAGE_PAGES = 4;
 constexpr int STAGE_BYTES = STAGE_PAGES * PAGE_BYTES;

@@ -4,9 +4,12 @@
 // a ring of 16 KB stages, ahead across units; eight warps take two K pages each, then one of the 8 d tiles of every V page, so
 // that o and l are one chain a cut. The unit that ends last of a sequence and head merges its cuts from left to right.
 #pragma once
-#include "attention.cuh"
+#include "cuda/attention.cuh"
 
-constexpr int DECODE_STAGES = 13, DECODE_THREADS = 288;
+#ifndef DECODE_STAGES
+#define DECODE_STAGES 6
+#endif
+constexpr int DECODE_THREADS = 288, DECODE_BLOCKS = 13 / DECODE_STAGES; // blocks a multiprocessor
 struct decode_shared {
     char ring[DECODE_STAGES][STAGE_BYTES];
     uint2 p[16][32];
@@ -32,7 +35,8 @@ static __device__ inline void merge_cuts(const attention_args &a, int4 item, int
             continue;
         }
         merge_factors f = merge_cut(mc, w.x);
-        o = make_float4(merge_value(f, o.x, v.x), merge_value(f, o.y, v.y), merge_value(f, o.z, v.z), merge_value(f, o.w, v.w));
+        o = make_float4(merge_value(f, o.x, v.x), merge_value(f, o.y, v.y), merge_value(f, o.z, v.z),
+                        merge_value(f, o.w, v.w));
         l = merge_value(f, l, w.y);
         mc = f.mc;
     }
@@ -41,12 +45,14 @@ static __device__ inline void merge_cuts(const attention_args &a, int4 item, int
     *to = make_float4(__fmul_rn(o.x, r), __fmul_rn(o.y, r), __fmul_rn(o.z, r), __fmul_rn(o.w, r));
 }
 
-static __global__ void __launch_bounds__(DECODE_THREADS, 1) attention_decode(const __grid_constant__ attention_args a)
+static __global__ void __launch_bounds__(DECODE_THREADS, DECODE_BLOCKS)
+    attention_decode(const __grid_constant__ attention_args a)
 {
 #if __CUDA_ARCH__ >= 900
     extern __shared__ __align__(128) char raw[];
     decode_shared &s = *(decode_shared *)raw;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, group = a.heads / a.kv_heads;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4,
+              group = a.heads / a.kv_heads;
     if (threadIdx.x == 0) {
         for (int i = 0; i < DECODE_STAGES; i++) {
             barrier_init(s.full + i, 1);
@@ -77,7 +83,8 @@ static __global__ void __launch_bounds__(DECODE_THREADS, 1) attention_decode(con
                 __syncwarp();
                 if (lane < here) {
                     size_t page = (size_t)blocks[first + lane] * a.kv_heads + item.y;
-                    copy_bulk(s.ring[at] + lane * PAGE_BYTES, (i < 4 ? a.k : a.v) + page * PAGE_BYTES, PAGE_BYTES, s.full + at);
+                    copy_bulk(s.ring[at] + lane * PAGE_BYTES, (i < 4 ? a.k : a.v) + page * PAGE_BYTES, PAGE_BYTES,
+                              s.full + at);
                 }
                 advance(1);
             }

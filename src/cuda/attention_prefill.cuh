@@ -5,7 +5,7 @@
 // stand in registers before the first exponential, so the maximum is the cut's, as in attention_decode.cuh; the row's sums so
 // far wait in shared memory. Two warpgroups compute, one warp copies 16 KB stages of 4 pages.
 #pragma once
-#include "attention.cuh"
+#include "cuda/attention.cuh"
 
 constexpr int PREFILL_STAGES = 9, PREFILL_ROWS = 128, PREFILL_THREADS = 384;
 struct prefill_shared {
@@ -19,9 +19,11 @@ static __global__ void __launch_bounds__(PREFILL_THREADS, 1) attention_prefill(c
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(128) char raw[];
     prefill_shared &s = *(prefill_shared *)raw;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, group = a.heads / a.kv_heads;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4,
+              group = a.heads / a.kv_heads;
     const int tiles = (a.tokens + PREFILL_ROWS - 1) / PREFILL_ROWS;
-    const int head = blockIdx.x % a.heads, first = (tiles - 1 - (int)blockIdx.x / a.heads) * PREFILL_ROWS; // the longest first
+    const int head = blockIdx.x % a.heads,
+              first = (tiles - 1 - (int)blockIdx.x / a.heads) * PREFILL_ROWS; // the longest first
     const int last = min(first + PREFILL_ROWS, a.tokens) - 1, cuts = last / CUT_TOKENS + 1;
     if (threadIdx.x == 0) {
         for (int i = 0; i < PREFILL_STAGES; i++) {
@@ -54,7 +56,8 @@ static __global__ void __launch_bounds__(PREFILL_THREADS, 1) attention_prefill(c
                     if (lane < STAGE_PAGES) { // pages past the end stand in for themselves: their weights are zero
                         int block = a.table[min(cut * 16 + i * STAGE_PAGES + lane, last / PAGE_TOKENS)];
                         size_t page = (size_t)block * a.kv_heads + head / group;
-                        copy_bulk(s.ring[at] + lane * PAGE_BYTES, (v ? a.v : a.k) + page * PAGE_BYTES, PAGE_BYTES, s.full + at);
+                        copy_bulk(s.ring[at] + lane * PAGE_BYTES, (v ? a.v : a.k) + page * PAGE_BYTES, PAGE_BYTES,
+                                  s.full + at);
                     }
                     advance();
                 }

@@ -5,20 +5,19 @@
 // one warp copies. CUT: at the end of a chain the accumulators are added to a second set; without, K is one chain.
 // SPLIT: a block takes one cut, and the last of a tile adds them. Each form gives the bits of linear_small.cuh.
 #pragma once
-#include "linear_small.cuh"
+#include "cuda/linear_small.cuh"
 
 enum linear_form { ONE_CHAIN, CUT, SPLIT };
 constexpr int LARGE_K = 64;
 // What a block of GROUPS warpgroups and N tokens takes of a multiprocessor; one group alone leaves room for others.
 template <int GROUPS, int N, linear_form FORM> struct large_shape {
     static constexpr int rows = GROUPS * 64, threads = (GROUPS + 1) * 128;
-    static constexpr int blocks = GROUPS > 1 ? 1 : FORM == ONE_CHAIN && N <= 64 ? 3 : 2;
+    static constexpr int blocks = GROUPS > 1 ? 1 : FORM == ONE_CHAIN &&N <= 64 ? 3 : 2;
     static constexpr int a_bytes = rows * LARGE_K * 2, b_bytes = N * LARGE_K * 2;
     static constexpr int fit = (227 * 1024 / blocks - 3072) / (a_bytes + b_bytes), stages = fit > 8 ? 8 : fit;
     static constexpr int shared = stages * (a_bytes + b_bytes) + 1024 + stages * 16;
     static constexpr int registers = GROUPS == 3 ? 160 : 240;
 };
-
 
 // The tile (row, token) and the cut of a unit. Bands of rows run over all tokens, so that what runs together shares both operands.
 struct large_unit {
@@ -131,7 +130,8 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
             for (int i = 0; i < N / 2; i += i % 2 ? 3 : 1) {
                 int token = at.token * N + i / 4 * 8 + 2 * t + i % 2;
                 if (token < p.tokens)
-                    *(float2 *)(to + token * rows) = FORM == CUT ? make_float2(sum[i], sum[i + 2]) : make_float2(acc[i], acc[i + 2]);
+                    *(float2 *)(to + token * rows) =
+                        FORM == CUT ? make_float2(sum[i], sum[i + 2]) : make_float2(acc[i], acc[i + 2]);
             }
         if (FORM == SPLIT) {
             __shared__ unsigned before;

@@ -5,7 +5,7 @@
 // WHOLE: a warp runs all chains of its 16 rows and adds them. Otherwise chains spread over all warps, and the one that ends last
 // adds them, again from left to right. Both give the bits of linear_large.cuh.
 #pragma once
-#include "packed.cuh"
+#include "cuda/packed.cuh"
 
 struct linear_args {
     packed_weight w;
@@ -24,7 +24,8 @@ struct chain_range {
     int first, last, k_first, k_last;
 };
 
-template <bool WHOLE> static __host__ __device__ inline chain_range chains_of(const packed_weight &w, int block, int blocks)
+template <bool WHOLE>
+static __host__ __device__ inline chain_range chains_of(const packed_weight &w, int block, int blocks)
 {
     int strips = w.rows / 16, total = WHOLE ? strips : strips * w.cuts, per_cut = w.k / w.cuts;
     chain_range r;
@@ -55,7 +56,8 @@ static __device__ inline void add_cuts(const linear_args &p, size_t at)
 }
 
 // x[0 .. T, k_first .. k_last] as B operands: [k16][N8][lane] of 8 bytes (k 2t, 2t+1 and 2t+8, 2t+9 of token g).
-template <int N8> static __device__ inline void stage_tokens(uint32_t *to, const linear_args &p, int k_first, int k_last)
+template <int N8>
+static __device__ inline void stage_tokens(uint32_t *to, const linear_args &p, int k_first, int k_last)
 {
     int pieces = (k_last - k_first) / 8;
 #pragma unroll 4
@@ -73,7 +75,8 @@ template <int N8> static __device__ inline void stage_tokens(uint32_t *to, const
 }
 
 // The chain that ends last adds those of its 16 rows.
-template <int N8> static __device__ inline void add_chains(const linear_args &p, int strip, float (&acc)[N8][4], int cut)
+template <int N8>
+static __device__ inline void add_chains(const linear_args &p, int strip, float (&acc)[N8][4], int cut)
 {
     int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, T = p.tokens;
     size_t rows = p.w.rows, at = (size_t)strip * 16;
@@ -99,7 +102,7 @@ template <int N8> static __device__ inline void add_chains(const linear_args &p,
         add_cuts(p, (i / 4) * rows + at + i % 4 * 4);
 }
 
-template <int N8, bool WHOLE> __global__ void __launch_bounds__(512, 1) linear_small(const __grid_constant__ linear_args p)
+template <int N8, bool WHOLE> __global__ void __launch_bounds__(512) linear_small(const __grid_constant__ linear_args p)
 {
     extern __shared__ __align__(16) uint32_t tokens[];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warps = blockDim.x / 32;
@@ -172,7 +175,8 @@ template <int N8, bool WHOLE> __global__ void __launch_bounds__(512, 1) linear_s
     place then = next;
     load(a1);
     if (next.unit < r.last) {
-        const char *from = (const char *)(p.w.tiles + ((size_t)strip_of(next) * tiles + cut_of(next) * chain + next.tile) * 32);
+        const char *from =
+            (const char *)(p.w.tiles + ((size_t)strip_of(next) * tiles + cut_of(next) * chain + next.tile) * 32);
         for (int i = lane * 128; i < min(SMALL_L2_AHEAD, (chain - next.tile) * 512); i += 32 * 128)
             prefetch_l2(from + i);
     }

@@ -7,7 +7,7 @@
 // gate beside its up.
 // K is cut into `cuts` equal chains of k16 steps; a chain starts from zero, chains are added from left to right.
 #pragma once
-#include "ptx.cuh"
+#include "cuda/ptx.cuh"
 
 struct packed_weight {
     const uint4 *tiles; // [rows / 16][K / 16][32]
@@ -15,6 +15,17 @@ struct packed_weight {
     int k;              // a multiple of 64 * cuts
     int cuts;
 };
+
+// Chains of a matrix as it is stored, decided at load and by its shape alone, so that bits do not depend on the device: one where
+// 16-row strips alone keep a large GPU busy, else the fewest that give 576 chains of at most 1,024 k. Views of rows inherit it.
+static __host__ inline int cuts_of(int rows, int K)
+{
+    int strips = rows / 16, stages = (K + 63) / 64;
+    for (int c = 1; strips < 1056 && c < stages; c++)
+        if (stages % c == 0 && strips * c >= 576 && K / c <= 1024)
+            return c;
+    return strips < 1056 ? stages : 1;
+}
 
 // Where element (row, k) lies, in elements.
 static __host__ __device__ inline size_t packed_index(int row, int k, int K)

@@ -15,9 +15,10 @@ static __device__ inline uint32_t shared_u32(const void *p)
 // d[16 x 8] += a[16 x 16] b[16 x 8], bf16 in, fp32 out. Lane 4g + t holds rows g, g + 8 of a and d, column g of b.
 static __device__ inline void mma_bf16(float (&d)[4], const uint4 &a, uint32_t b0, uint32_t b1)
 {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
 // 16 bytes that are read once: not kept in L1.
@@ -84,24 +85,27 @@ static __device__ inline void barrier_arrive(uint64_t *b)
 }
 static __device__ inline void barrier_wait(uint64_t *b, uint32_t parity)
 {
-    asm volatile("{\n.reg .pred p;\nAGAIN: mbarrier.try_wait.parity.shared.b64 p,[%0],%1;\n@!p bra AGAIN;\n}" ::"r"(shared_u32(b)),
+    asm volatile("{\n.reg .pred p;\nAGAIN: mbarrier.try_wait.parity.shared.b64 p,[%0],%1;\n@!p bra AGAIN;\n}" ::"r"(
+                     shared_u32(b)),
                  "r"(parity)
                  : "memory");
 }
 // Contiguous bytes (a multiple of 16) to shared memory; b counts them.
 static __device__ inline void copy_bulk(void *to, const void *from, uint32_t bytes, uint64_t *b)
 {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(shared_u32(to)),
-                 "l"(from), "r"(bytes), "r"(shared_u32(b))
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(shared_u32(to)),
+        "l"(from), "r"(bytes), "r"(shared_u32(b))
+        : "memory");
 }
 // A box of a two-dimensional tensor, corner at (x, y).
 static __device__ inline void copy_box(void *to, const CUtensorMap *map, int x, int y, uint64_t *b)
 {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1,{%2,%3}],[%4];" ::"r"(
-                     shared_u32(to)),
-                 "l"(map), "r"(x), "r"(y), "r"(shared_u32(b))
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1,{%2,%3}],[%4];" ::"r"(
+            shared_u32(to)),
+        "l"(map), "r"(x), "r"(y), "r"(shared_u32(b))
+        : "memory");
 }
 // Named barrier: `threads` threads of the block meet.
 static __device__ inline void meet(int id, int threads)
@@ -137,5 +141,5 @@ static __device__ inline uint64_t descriptor_swizzled(const void *p)
 {
     return (uint64_t)((shared_u32(p) & 0x3FFFF) >> 4) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | (uint64_t)1 << 62;
 }
-#include "wgmma.inc.cuh"
+#include "cuda/wgmma.inc.cuh"
 #endif

@@ -1,8 +1,8 @@
 // layout_attention.cuh - part (c) of layout.cu: one page format through decode and prefill, 12 query heads on 2 KV heads of 128.
 #pragma once
 #include <cmath>
-#include "attention_decode.cuh"
-#include "attention_prefill.cuh"
+#include "cuda/attention_decode.cuh"
+#include "cuda/attention_prefill.cuh"
 #include "common.cuh"
 
 constexpr int Q_HEADS = 12, KV_HEADS = 2;
@@ -19,15 +19,16 @@ static __global__ void fill_pages(const __nv_bfloat16 *from, __nv_bfloat16 *to, 
 }
 
 // Norm of the error against double; a block takes row blockIdx.x * step and a head, a thread one d.
-static __global__ void attention_error(const __nv_bfloat16 *q, const __nv_bfloat16 *k, const __nv_bfloat16 *v, const float *out,
-                                       int step, double scale, double *err)
+static __global__ void attention_error(const __nv_bfloat16 *q, const __nv_bfloat16 *k, const __nv_bfloat16 *v,
+                                       const float *out, int step, double scale, double *err)
 {
     int row = blockIdx.x * step, head = blockIdx.y, kv = head / (Q_HEADS / KV_HEADS), d = threadIdx.x;
     __shared__ double part[HEAD];
     double o = 0, l = 0, high = -1e300;
     for (int i = 0; i <= row; i++) {
         size_t at = ((size_t)i * KV_HEADS + kv) * HEAD + d;
-        part[d] = (double)__bfloat162float(q[((size_t)row * Q_HEADS + head) * HEAD + d]) * (double)__bfloat162float(k[at]);
+        part[d] =
+            (double)__bfloat162float(q[((size_t)row * Q_HEADS + head) * HEAD + d]) * (double)__bfloat162float(k[at]);
         __syncthreads();
         for (int m = HEAD / 2; m; m /= 2) {
             if (d < m)
@@ -81,7 +82,8 @@ struct attention_case {
 
 static void run_decode(const attention_args &a, int sms, cudaStream_t s)
 {
-    launch_early(attention_decode, std::min(sms, a.n_items), DECODE_THREADS, sizeof(decode_shared), s, a);
+    launch_early(attention_decode, std::min(sms * DECODE_BLOCKS, a.n_items), DECODE_THREADS, sizeof(decode_shared), s,
+                 a);
 }
 static void run_prefill(const attention_args &a, cudaStream_t s)
 {
@@ -91,11 +93,13 @@ static void run_prefill(const attention_args &a, cudaStream_t s)
 
 static void test_attention(int sms)
 {
-    constexpr int MAX = 4096, SEQUENCES = 600, PER = 1024 / PAGE_TOKENS; // pages of 600 sequences of 1024 tokens for decode
+    constexpr int MAX = 4096, SEQUENCES = 600,
+                  PER = 1024 / PAGE_TOKENS; // pages of 600 sequences of 1024 tokens for decode
     constexpr int BLOCKS = SEQUENCES * PER;
     size_t n_q = (size_t)MAX * Q_HEADS * HEAD, n_kv = (size_t)MAX * KV_HEADS * HEAD;
     size_t pool = (size_t)BLOCKS * KV_HEADS * PAGE_BYTES / 2;
-    __nv_bfloat16 *q = device_array<__nv_bfloat16>(n_q), *k = device_array<__nv_bfloat16>(n_kv), *v = device_array<__nv_bfloat16>(n_kv);
+    __nv_bfloat16 *q = device_array<__nv_bfloat16>(n_q), *k = device_array<__nv_bfloat16>(n_kv),
+                  *v = device_array<__nv_bfloat16>(n_kv);
     __nv_bfloat16 *kp = device_array<__nv_bfloat16>(pool), *vp = device_array<__nv_bfloat16>(pool);
     float *out = device_array<float>(n_q), *other = device_array<float>(n_q);
     double *err = device_array<double>(2), e[2];
@@ -114,8 +118,9 @@ static void test_attention(int sms)
     CHECK(cudaDeviceSynchronize());
     attention_case c;
     double scale = 1 / sqrt((double)HEAD);
-    c.a = {q, (char *)kp, (char *)vp, d_table, nullptr, out, nullptr, nullptr, nullptr, 0, Q_HEADS, KV_HEADS, 0, 0,
-           (float)(scale * 1.4426950408889634)};
+    c.a = {q,       (char *)kp, (char *)vp, d_table, nullptr,
+           out,     nullptr,    nullptr,    nullptr, 0,
+           Q_HEADS, KV_HEADS,   0,          0,       (float)(scale * 1.4426950408889634)};
     for (int T : {1, 17, 255, 256, 257, 300, 1000, 1023, 2049, 4096}) { // prefill, and every position of it by decode
         std::vector<int> length(T);
         for (int i = 0; i < T; i++)
@@ -137,13 +142,15 @@ static void test_attention(int sms)
         CHECK(cudaMemcpy(e, err, 16, cudaMemcpyDeviceToHost));
         double error = sqrt(e[0] / e[1]);
         failures += differ != 0 || !(error < 5e-3);
-        printf("attention T=%-4d decode against prefill: %llu of %zu differ; error %.1e\n", T, differ, (size_t)T * Q_HEADS * HEAD, error);
+        printf("attention T=%-4d decode against prefill: %llu of %zu differ; error %.1e\n", T, differ,
+               (size_t)T * Q_HEADS * HEAD, error);
     }
     c.a.out = out;
     for (int T : {128, 512, 1024, 2048, 4096}) {
         c.a.tokens = T;
         double us = graph_us(20, [&](int, cudaStream_t s) { run_prefill(c.a, s); });
-        printf("attention prefill T=%-4d %8.2f us %4.0f TFLOP/s (causal half counted)\n", T, us, 2.0 * T * (T + 1.0) * HEAD * Q_HEADS / us / 1e6);
+        printf("attention prefill T=%-4d %8.2f us %4.0f TFLOP/s (causal half counted)\n", T, us,
+               2.0 * T * (T + 1.0) * HEAD * Q_HEADS / us / 1e6);
     }
     for (int context : {256, 1024})
         for (int S : {1, 8, 64, 256}) {
@@ -158,6 +165,7 @@ static void test_attention(int sms)
             double bytes = (double)S * context * KV_HEADS * HEAD * 4;
             printf("attention decode S=%-3d context %-4d %8.2f us %5.0f GB/s\n", S, context, us, bytes / us / 1e3);
         }
-    for (void *p : {(void *)q, (void *)k, (void *)v, (void *)kp, (void *)vp, (void *)out, (void *)other, (void *)err, (void *)d_table})
+    for (void *p : {(void *)q, (void *)k, (void *)v, (void *)kp, (void *)vp, (void *)out, (void *)other, (void *)err,
+                    (void *)d_table})
         CHECK(cudaFree(p));
 }

@@ -1,10 +1,11 @@
 // layout_linear.cuh - part (b) of layout.cu: each shape of Qwen2.5-1.5B at T = 1, 8, 64, 512, 4096 from one packed weight.
 #pragma once
-#include "linear_large.cuh"
+#include "cuda/linear_large.cuh"
 #include "peer.cuh"
 
 // Norm of the error against sums in double, over the rows of 16 tokens.
-static __global__ void linear_error(const __nv_bfloat16 *w, const __nv_bfloat16 *x, const float *y, int rows, int K, double *out)
+static __global__ void linear_error(const __nv_bfloat16 *w, const __nv_bfloat16 *x, const float *y, int rows, int K,
+                                    double *out)
 {
     int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
     double sum[16] = {};
@@ -41,7 +42,8 @@ static CUtensorMap token_map(const __nv_bfloat16 *x, int T, int K, int box)
     static decltype(&cuTensorMapEncodeTiled) encode;
     if (!encode) {
         cudaDriverEntryPointQueryResult r;
-        CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void **)&encode, 12000, cudaEnableDefault, &r));
+        CHECK(
+            cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void **)&encode, 12000, cudaEnableDefault, &r));
     }
     CUtensorMap m;
     cuuint64_t size[] = {(cuuint64_t)K, (cuuint64_t)T}, stride[] = {(cuuint64_t)K * 2};
@@ -56,24 +58,28 @@ static CUtensorMap token_map(const __nv_bfloat16 *x, int T, int K, int box)
     return m;
 }
 
-template <int GROUPS, int N, linear_form FORM> static void run_large(const linear_case &c, int T, int copy, cudaStream_t s)
+template <int GROUPS, int N, linear_form FORM>
+static void run_large(const linear_case &c, int T, int copy, cudaStream_t s)
 {
     using shape = large_shape<GROUPS, N, FORM>;
     int row_tiles = (c.rows + shape::rows - 1) / shape::rows, token_tiles = (T + N - 1) / N;
     int units = row_tiles * token_tiles * (FORM == SPLIT ? c.cuts : 1);
-    launch_early(linear_large<GROUPS, N, FORM>, std::min(units, c.sms * shape::blocks), shape::threads, shape::shared, s,
-                 c.args(T, copy), token_map(c.x, T, c.K, N), std::min(row_tiles, 24 / GROUPS));
+    launch_early(linear_large<GROUPS, N, FORM>, std::min(units, c.sms * shape::blocks), shape::threads, shape::shared,
+                 s, c.args(T, copy), token_map(c.x, T, c.K, N), std::min(row_tiles, 24 / GROUPS));
 }
 
-template <bool WHOLE> static void run_small(const linear_case &c, int T, int warps, int copy, cudaStream_t s)
+// `warps` a block, a chain a warp where the device holds that many: blocks are small, so that those of the next kernel find room.
+template <int N8, bool WHOLE> static void run_small(const linear_case &c, int T, int warps, int copy, cudaStream_t s)
 {
     linear_args a = c.args(T, copy);
-    int chains = WHOLE ? c.rows / 16 : c.rows / 16 * c.cuts, blocks = std::min(c.sms, chains), span = 0;
+    int chains = WHOLE ? c.rows / 16 : c.rows / 16 * c.cuts, blocks = std::min(c.sms * (16 / warps), chains);
+    int span = 0;
     for (int b = 0; b < blocks; b++) {
         chain_range r = chains_of<WHOLE>(a.w, b, blocks);
         span = std::max(span, r.k_last - r.k_first);
     }
-    launch_early(linear_small<1, WHOLE>, blocks, warps * 32, (size_t)span * 16, s, a);
+    if ((size_t)span * 16 * N8 <= 227 * 1024)
+        launch_early(linear_small<N8, WHOLE>, blocks, warps * 32, (size_t)span * 16 * N8, s, a);
 }
 
 // One way to run T tokens, by name.
@@ -86,19 +92,17 @@ struct linear_way {
 static std::vector<linear_way> ways_of(const linear_case &c)
 {
     std::vector<linear_way> v;
-    static char names[16][32];
-    int n = 0;
-    for (int T : {1, 8})
-        for (int warps : {9, 12, 16}) {
-            v.push_back({n < 16 ? (snprintf(names[n], 32, "mma, strip a warp, %d", warps), names[n]) : "", T,
-                         [=](const linear_case &c, int copy, cudaStream_t s) { run_small<true>(c, T, warps, copy, s); }});
-            n++;
-            if (c.cuts > 1) {
-                v.push_back({n < 16 ? (snprintf(names[n], 32, "mma, chain a warp, %d", warps), names[n]) : "", T,
-                             [=](const linear_case &c, int copy, cudaStream_t s) { run_small<false>(c, T, warps, copy, s); }});
-            }
-            n++;
-        }
+    auto small = [&](const char *name, int T, int warps, void (*f)(const linear_case &, int, int, int, cudaStream_t)) {
+        v.push_back({name, T, [=](const linear_case &c, int copy, cudaStream_t s) { f(c, T, warps, copy, s); }});
+    };
+    for (int T : {1, 8}) {
+        small("mma, 16 rows a warp, 4", T, 4, run_small<1, true>);
+        small("mma, 16 rows a warp, 16", T, 16, run_small<1, true>);
+        if (c.cuts == 1)
+            continue;
+        small("mma, chain a warp, 8", T, 8, run_small<1, false>);
+        small("mma, chain a warp, 16", T, 16, run_small<1, false>);
+    }
     auto large = [&](const char *name, int T, void (*f)(const linear_case &, int, int, cudaStream_t)) {
         v.push_back({name, T, [=](const linear_case &c, int copy, cudaStream_t s) { f(c, T, copy, s); }});
     };
@@ -130,7 +134,8 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
     linear_case c;
     c.rows = rows, c.K = K, c.cuts = cuts, c.sms = sms;
     size_t weights = (size_t)rows * K;
-    c.copies = (int)std::max<size_t>(2, (600u << 20) / (weights * 2) + 1); // so that a copy has left L2 before it is read again
+    c.copies = (int)std::max<size_t>(2, (600u << 20) / (weights * 2) +
+                                            1); // so that a copy has left L2 before it is read again
     c.plain = device_array<__nv_bfloat16>(weights * c.copies);
     c.packed = (uint4 *)device_array<__nv_bfloat16>(weights * c.copies);
     c.x = device_array<__nv_bfloat16>((size_t)4096 * K);
@@ -143,7 +148,7 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
     fill_random<<<2048, 256>>>(c.x, (size_t)4096 * K, 2, 1.0f);
     for (int i = 0; i < c.copies; i++)
         pack_weight<<<(unsigned)((weights / 8 + 255) / 256), 256>>>((const uint32_t *)(c.plain + i * weights),
-                                                                   c.packed + i * (weights / 8), rows, K);
+                                                                    c.packed + i * (weights / 8), rows, K);
     CHECK(cudaDeviceSynchronize());
     std::vector<linear_way> ways = ways_of(c);
     std::reverse(ways.begin(), ways.end()); // 4096 tokens first: the others are compared with its rows
@@ -163,10 +168,15 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
             linear_error<<<rows / 8, 256>>>(c.plain, c.x, c.y, rows, K, err);
             CHECK(cudaMemcpy(e, err, 16, cudaMemcpyDeviceToHost));
         }
+        uint32_t y0;
+        CHECK(cudaMemcpy(&y0, c.y, 4, cudaMemcpyDeviceToHost));
+        if (y0 == 0xFFFFFFFF && way.T == 64)
+            continue; // its tokens do not fit in shared memory
         unsigned long long differ = unequal(c.y, first, (size_t)way.T * rows);
         if (differ) {
             failures++;
-            printf("  %6dx%-5d T=%-4d %s: %llu of %zu DIFFER\n", rows, K, way.T, way.name, differ, (size_t)way.T * rows);
+            printf("  %6dx%-5d T=%-4d %s: %llu of %zu DIFFER\n", rows, K, way.T, way.name, differ,
+                   (size_t)way.T * rows);
         }
         int slot = way.T == 1 ? 0 : way.T == 8 ? 1 : way.T == 64 ? 2 : way.T == 512 ? 3 : 4;
         double flop = 2.0 * way.T * weights;
@@ -186,11 +196,11 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
         double flop = 2.0 * T * weights;
         int launches = (int)std::min(200.0, std::max(3.0, 2e-3 / std::max(weights * 2 / 4e12, flop / 7e14)));
         double theirs = peer ? peer->us(c.plain, c.copies, c.x, c.y, rows, K, T, launches) : 0;
-        printf("  T=%-4d %9.2f us  %5.0f GB/s %4.0f TFLOP/s  %-24s peer %9.2f us\n", T, best[i], weights * 2 / best[i] / 1e3,
-               flop / best[i] / 1e6, how[i], theirs);
+        printf("  T=%-4d %9.2f us  %5.0f GB/s %4.0f TFLOP/s  %-24s peer %9.2f us\n", T, best[i],
+               weights * 2 / best[i] / 1e3, flop / best[i] / 1e6, how[i], theirs);
     }
-    for (void *p : {(void *)c.plain, (void *)c.packed, (void *)c.x, (void *)c.y, (void *)c.work, (void *)first, (void *)c.count,
-                    (void *)err})
+    for (void *p : {(void *)c.plain, (void *)c.packed, (void *)c.x, (void *)c.y, (void *)c.work, (void *)first,
+                    (void *)c.count, (void *)err})
         CHECK(cudaFree(p));
 }
 
@@ -201,13 +211,16 @@ static void test_linear(int sms, bool sweep)
         peer.open();
     struct {
         int rows, K;
-        std::vector<int> cuts, others;
-    } shapes[] = {{2048, 1536, {6}, {1, 2, 3, 4, 8, 12}},
-                  {1536, 1536, {6}, {1, 2, 3, 4, 8, 12}},
-                  {17920, 1536, {1}, {2, 3, 4, 6, 12}},
-                  {1536, 8960, {10}, {4, 5, 7, 14, 20, 28}},
-                  {151936, 1536, {1}, {2, 4}}};
+        std::vector<int> others;
+    } shapes[] = {{2048, 1536, {1, 2, 3, 4, 8, 12}},
+                  {1536, 1536, {1, 2, 3, 4, 8, 12}},
+                  {17920, 1536, {2, 3, 4, 6, 12}},
+                  {1536, 8960, {4, 5, 7, 14, 20, 28}},
+                  {151936, 1536, {2, 4}}};
     for (auto &s : shapes)
-        for (int cuts : sweep ? s.others : s.cuts)
-            test_shape(s.rows, s.K, cuts, sms, sweep ? nullptr : &peer);
+        if (!sweep)
+            test_shape(s.rows, s.K, cuts_of(s.rows, s.K), sms, &peer);
+        else
+            for (int cuts : s.others)
+                test_shape(s.rows, s.K, cuts, sms, nullptr);
 }

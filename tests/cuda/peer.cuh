@@ -30,7 +30,8 @@ struct peer_blas {
     }
 
     // Microseconds for y[T, rows] = x[T, K] w[rows, K]^T, fp32 out, over `copies` of w; 0 where it cannot.
-    double us(const __nv_bfloat16 *w, int copies, const __nv_bfloat16 *x, float *y, int rows, int K, int T, int launches)
+    double us(const __nv_bfloat16 *w, int copies, const __nv_bfloat16 *x, float *y, int rows, int K, int T,
+              int launches)
     {
         if (!lib)
             return 0;
@@ -56,8 +57,8 @@ struct peer_blas {
         float one = 1, zero = 0;
         bool fine = true;
         double t = graph_us(launches, [&](int i, cudaStream_t s) {
-            fine &= matmul(handle, op, &one, w + (size_t)(i % copies) * rows * K, a, x, b, &zero, y, d, y, d, &got.algo, work,
-                           WORK, s) == CUBLAS_STATUS_SUCCESS;
+            fine &= matmul(handle, op, &one, w + (size_t)(i % copies) * rows * K, a, x, b, &zero, y, d, y, d, &got.algo,
+                           work, WORK, s) == CUBLAS_STATUS_SUCCESS;
         });
         return fine ? t : 0;
     }
