@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define LANES 16
+typedef float v4 __attribute__((vector_size(16))); /* what every x86-64 has */
+typedef int32_t i4 __attribute__((vector_size(16)));
 
 struct qr_logit_scan qr_logit_scan(const float *x, int n, float *block_max)
 {
@@ -46,73 +48,84 @@ struct qr_logit_scan qr_logit_scan(const float *x, int n, float *block_max)
 }
 
 /* Cody and Waite: x = n ln2 + r with |r| <= ln2/2, e^r by a polynomial (the coefficients of Cephes' expf), times 2^n
- * by adding to the exponent. Every step is an operation that exists as a vector instruction. */
-static inline float exp_neg(float x)
+ * by adding to the exponent. Every step is an operation that exists for vectors; the scalar form is one lane of it. */
+static inline v4 exp_neg(v4 x)
 {
-    float in = x < -87.0f ? -87.0f : x;
-    float n = (in * 1.44269504088896341f + 12582912.0f) - 12582912.0f; /* 1.5 * 2^23 rounds to an integer */
-    float r = (in - n * 0.693359375f) + n * 2.12194440e-4f;
-    float y = 1.9875691500e-4f;
-    y = y * r + 1.3981999507e-3f;
+    const v4 one = {1, 1, 1, 1}, least = -87.0f * one, magic = 12582912.0f * one; /* 1.5 * 2^23 rounds to an integer */
+    i4 under = x < least;
+    v4 in = (v4)(((i4)least & under) | ((i4)x & ~under));
+    v4 n = (in * 1.44269504088896341f + magic) - magic;
+    v4 r = (in - n * 0.693359375f) + n * 2.12194440e-4f;
+    v4 y = r * 1.9875691500e-4f + 1.3981999507e-3f;
     y = y * r + 8.3334519073e-3f;
     y = y * r + 4.1665795894e-2f;
     y = y * r + 1.6666665459e-1f;
     y = y * r + 5.0000001201e-1f;
     y = y * (r * r) + r + 1.0f;
-    union {
-        float f;
-        int32_t i;
-    } u = {.f = y};
-    u.i += (int32_t)n * (1 << 23);
-    return x < -87.0f ? 0.0f : u.f;
+    return (v4)(((i4)y + (__builtin_convertvector(n, i4) << 23)) & ~under);
 }
 
 float qr_exp_neg(float x)
 {
-    return exp_neg(x);
+    v4 y = exp_neg((v4){x, x, x, x});
+    return y[0];
 }
 
-static double lane_sum(const double sum[LANES])
+static inline v4 load(const float *p)
 {
+    v4 v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+/* The exponentials of one block, to w unless it is NULL; their sum. 16 numbers are added in float to each of 16 lanes,
+ * the lanes in double. */
+static double block_weights(const float *x, int n, float max, float scale, float *w)
+{
+    v4 sum[4] = {{0}};
     double total = 0;
-    for (int j = 0; j < LANES; j++)
-        total += sum[j];
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < 4; j++) {
+            v4 e = exp_neg((load(x + i + 4 * j) - max) * scale);
+            sum[j] += e;
+            if (w)
+                memcpy(w + i + 4 * j, &e, sizeof(e));
+        }
+    for (int j = 0; j < 4; j++)
+        total += ((double)sum[j][0] + (double)sum[j][1]) + ((double)sum[j][2] + (double)sum[j][3]);
+    for (; i < n; i++) {
+        float e = qr_exp_neg((x[i] - max) * scale);
+        total += (double)e;
+        if (w)
+            w[i] = e;
+    }
     return total;
 }
 
-double qr_logit_weights(const float *x, int n, float max, float scale, float *w)
+static int block_length(int n, int block)
 {
-    double sum[LANES] = {0};
-    int i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        float e[LANES];
-        for (int j = 0; j < LANES; j++)
-            e[j] = exp_neg((x[i + j] - max) * scale);
-        for (int j = 0; j < LANES; j++)
-            sum[j] += (double)e[j];
-        memcpy(w + i, e, sizeof(e));
+    int left = n - block * QR_LOGIT_BLOCK;
+    return left < QR_LOGIT_BLOCK ? left : QR_LOGIT_BLOCK;
+}
+
+double qr_logit_weights(const float *x, int n, float max, float scale, float *w, double *block_sum)
+{
+    double total = 0;
+    for (int b = 0; b * QR_LOGIT_BLOCK < n; b++) {
+        size_t at = (size_t)b * QR_LOGIT_BLOCK;
+        block_sum[b] = block_weights(x + at, block_length(n, b), max, scale, w + at);
+        total += block_sum[b];
     }
-    for (; i < n; i++) {
-        w[i] = exp_neg((x[i] - max) * scale);
-        sum[0] += (double)w[i];
-    }
-    return lane_sum(sum);
+    return total;
 }
 
 double qr_logit_expsum(const float *x, int n, float max)
 {
-    double sum[LANES] = {0};
-    int i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        float e[LANES];
-        for (int j = 0; j < LANES; j++)
-            e[j] = exp_neg(x[i + j] - max);
-        for (int j = 0; j < LANES; j++)
-            sum[j] += (double)e[j];
-    }
-    for (; i < n; i++)
-        sum[0] += (double)exp_neg(x[i] - max);
-    return lane_sum(sum);
+    double total = 0;
+    for (int b = 0; b * QR_LOGIT_BLOCK < n; b++)
+        total += block_weights(x + (size_t)b * QR_LOGIT_BLOCK, block_length(n, b), max, 1, NULL);
+    return total;
 }
 
 int32_t qr_logit_rank(const float *x, int n, int32_t id)

@@ -17,9 +17,9 @@ struct qr_logit_scan qr_logit_scan(const float *x, int n, float *block_max);
 
 /* e^x for x <= 0, relative error under 2e-7; 0 below -87. */
 float qr_exp_neg(float x);
-/* w[i] = e^((x[i] - max) * scale); returns their sum, added in double. w may be x. */
-double qr_logit_weights(const float *x, int n, float max, float scale, float *w);
-/* Sum of e^(x[i] - max), added in double. */
+/* w[i] = e^((x[i] - max) * scale); returns their sum, block_sum: of each block. w may be x. */
+double qr_logit_weights(const float *x, int n, float max, float scale, float *w, double *block_sum);
+/* Sum of e^(x[i] - max). */
 double qr_logit_expsum(const float *x, int n, float max);
 /* How many stand before id: larger, or equal with a lower id. */
 int32_t qr_logit_rank(const float *x, int n, int32_t id);

@@ -13,6 +13,7 @@ struct qr_sampler {
     int n_vocab;
     float *logits;             /* [n_vocab] after bias and penalties, then weights */
     float *block_max;          /* [n_vocab / QR_LOGIT_BLOCK + 1] */
+    double *block_sum;         /* [the same] */
     struct qr_candidate *list; /* [n_vocab] */
     struct qr_select_scratch select;
 };
@@ -21,7 +22,7 @@ uint64_t qr_sampler_bytes(int n_vocab)
 {
     uint64_t n = (uint64_t)n_vocab;
     return sizeof(struct qr_sampler) + n * (sizeof(float) + sizeof(struct qr_candidate)) +
-           (n / QR_LOGIT_BLOCK + 1) * sizeof(float);
+           (n / QR_LOGIT_BLOCK + 1) * (sizeof(float) + sizeof(double));
 }
 
 enum qr_status qr_sampler_create(int n_vocab, struct qr_sampler **sampler, struct qr_err *err)
@@ -32,9 +33,10 @@ enum qr_status qr_sampler_create(int n_vocab, struct qr_sampler **sampler, struc
         s->n_vocab = n_vocab;
         s->logits = malloc((size_t)n_vocab * sizeof(*s->logits));
         s->block_max = malloc(((size_t)n_vocab / QR_LOGIT_BLOCK + 1) * sizeof(*s->block_max));
+        s->block_sum = malloc(((size_t)n_vocab / QR_LOGIT_BLOCK + 1) * sizeof(*s->block_sum));
         s->list = malloc((size_t)n_vocab * sizeof(*s->list));
     }
-    if (!s || !s->logits || !s->block_max || !s->list) {
+    if (!s || !s->logits || !s->block_max || !s->block_sum || !s->list) {
         qr_sampler_destroy(s);
         return qr_fail(err, QR_NOMEM, "out of memory for sampling from %d tokens", n_vocab);
     }
@@ -48,6 +50,7 @@ void qr_sampler_destroy(struct qr_sampler *sampler)
         return;
     free(sampler->logits);
     free(sampler->block_max);
+    free(sampler->block_sum);
     free(sampler->list);
     free(sampler);
 }
@@ -97,28 +100,59 @@ static int32_t draw(const struct qr_candidate *list, int n, float u)
     return list[last].id;
 }
 
-/* Step 6: candidates with weights e^((l - max) / temperature). */
-static int gather_top_k(struct qr_sampler *s, const float *l, float max, float scale, int k)
+/* The same over all tokens, from s->logits (weights by now) and the sums of their blocks. */
+static int32_t draw_any(const struct qr_sampler *s, double total, float u)
 {
-    int n_equal, n = 0;
-    float threshold = qr_select_threshold(l, s->n_vocab, k, &n_equal, &s->select);
-    for (int i = 0; i < s->n_vocab; i++)
-        if (l[i] > threshold || (l[i] == threshold && n_equal-- > 0))
-            s->list[n++] = (struct qr_candidate){i, qr_exp_neg((l[i] - max) * scale)};
-    return n;
+    double target = (double)u * total, sum = 0;
+    int n_block = (s->n_vocab + QR_LOGIT_BLOCK - 1) / QR_LOGIT_BLOCK, b = 0, last = -1;
+    while (b + 1 < n_block && sum + s->block_sum[b] <= target)
+        sum += s->block_sum[b++];
+    for (; last<0; b = b> 0 ? b - 1 : n_block - 1) { /* rounding may lead into a block of zeros: then one before */
+        int end = (b + 1) * QR_LOGIT_BLOCK < s->n_vocab ? (b + 1) * QR_LOGIT_BLOCK : s->n_vocab;
+        for (int i = b * QR_LOGIT_BLOCK; i < end && (last < 0 || sum <= target); i++) {
+            sum += (double)s->logits[i];
+            if (s->logits[i] > 0)
+                last = i;
+        }
+    }
+    return last;
 }
 
-/* The same without top_k; *total is the sum over all tokens. Leaves out those too light to matter: what is under
- * (1 - top_p) / n_vocab of the sum adds up to less than 1 - top_p, and min_p is a plain limit. */
-static int gather_all(struct qr_sampler *s, const float *l, float max, float scale, const struct qr_sampling *p,
-                      double *total)
+/* Step 6: candidates with weights e^((l - max) / temperature). The k-th largest of the blocks' maxima is a floor under the
+ * k-th largest of all, so that few numbers are left to select from. */
+static int gather_top_k(struct qr_sampler *s, const float *l, float max, float scale, int k)
 {
-    int n = 0;
-    *total = qr_logit_weights(l, s->n_vocab, max, scale, s->logits);
-    float least = p->top_p < 1 ? (float)((1.0 - (double)p->top_p) * *total / s->n_vocab * 0.999) : 0;
-    for (int i = 0; i < s->n_vocab; i++)
-        if (s->logits[i] > least)
-            s->list[n++] = (struct qr_candidate){i, s->logits[i]};
+    int n_block = (s->n_vocab + QR_LOGIT_BLOCK - 1) / QR_LOGIT_BLOCK, n_equal, n = 0, m = 0;
+    float floor = k <= n_block ? qr_select_threshold(s->block_max, n_block, k, &n_equal, &s->select) : -INFINITY;
+    for (int b = 0; b < n_block; b++) {
+        int end = (b + 1) * QR_LOGIT_BLOCK < s->n_vocab ? (b + 1) * QR_LOGIT_BLOCK : s->n_vocab;
+        for (int i = b * QR_LOGIT_BLOCK; s->block_max[b] >= floor && i < end; i++)
+            if (l[i] >= floor) {
+                s->list[n].id = i;
+                s->logits[n++] = l[i]; /* l may be s->logits: n never overtakes i */
+            }
+    }
+    float threshold = qr_select_threshold(s->logits, n, k, &n_equal, &s->select);
+    for (int i = 0; i < n; i++)
+        if (s->logits[i] > threshold || (s->logits[i] == threshold && n_equal-- > 0))
+            s->list[m++] = (struct qr_candidate){s->list[i].id, qr_exp_neg((s->logits[i] - max) * scale)};
+    return m;
+}
+
+/* Candidates without top_k, from the weights of all tokens. Leaves out those too light to matter: what is under
+ * (1 - top_p) / n_vocab of the sum adds up to less than 1 - top_p, and min_p is a plain limit. */
+static int gather_all(struct qr_sampler *s, float max, float scale, const struct qr_sampling *p, double total)
+{
+    int n_block = (s->n_vocab + QR_LOGIT_BLOCK - 1) / QR_LOGIT_BLOCK, n = 0;
+    float least = p->top_p < 1 ? (float)((1.0 - (double)p->top_p) * total / s->n_vocab * 0.999) : p->min_p * 0.999f;
+    for (int b = 0; b < n_block; b++) {
+        int end = (b + 1) * QR_LOGIT_BLOCK < s->n_vocab ? (b + 1) * QR_LOGIT_BLOCK : s->n_vocab;
+        if (qr_exp_neg((s->block_max[b] - max) * scale) <= least)
+            continue;
+        for (int i = b * QR_LOGIT_BLOCK; i < end; i++)
+            if (s->logits[i] > least)
+                s->list[n++] = (struct qr_candidate){i, s->logits[i]};
+    }
     return n;
 }
 
@@ -134,7 +168,10 @@ static int32_t sample(struct qr_sampler *s, const float *l, float max, const str
         for (int i = 0; i < n; i++)
             total += (double)s->list[i].weight;
     } else {
-        n = gather_all(s, l, max, scale, p, &total);
+        total = qr_logit_weights(l, s->n_vocab, max, scale, s->logits, s->block_sum);
+        if (p->top_p == 1 && p->min_p == 0)
+            return draw_any(s, total, u);
+        n = gather_all(s, max, scale, p, total);
     }
     if (p->top_p < 1)
         n = qr_select_mass(s->list, n, (double)p->top_p * total, &s->select);
