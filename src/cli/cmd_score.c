@@ -22,12 +22,13 @@ static int score_window(struct score *s, const int32_t *ids, size_t n, size_t fr
 {
     struct qr_err err;
     uint64_t id;
-    size_t at = 0;
+    size_t at = from;
     struct qr_request request = {.prompt = ids, .n_prompt = n, .n = 1};
     qr_sampling_defaults(NULL, &request.sampling);
     request.sampling.temperature = 0;
     request.sampling.max_tokens = 0;
     request.sampling.prompt_logprobs = 0;
+    request.sampling.prompt_logprobs_from = (int)from;
     if (qr_engine_submit(s->session.engine, &request, &id, &err) != QR_OK)
         return cli_fail(&err);
     for (bool done = false; !done;) {
@@ -40,7 +41,7 @@ static int score_window(struct score *s, const int32_t *ids, size_t n, size_t fr
         if (!got)
             continue;
         for (size_t i = 0; event.kind == QR_EVENT_PROMPT_LOGPROBS && i < event.n_logprobs; i++, at++) {
-            if (at < from || at == 0)
+            if (at == 0)
                 continue;
             s->sum += (double)event.logprobs[i].logprob;
             s->scored++;
