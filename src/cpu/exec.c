@@ -141,10 +141,9 @@ enum qr_status qr_cpu_exec_create(const struct qr_plan *plan, const struct qr_ex
     *exec = NULL;
     if (!qr_isa_runs_here(isa))
         return qr_fail(err, QR_UNSUPPORTED, "this CPU does not run %s kernels", qr_isa_name(isa));
-    struct qr_cpu_exec *self = aligned_alloc(QR_CACHE_LINE, sizeof *self);
+    struct qr_cpu_exec *self = calloc(1, sizeof *self);
     if (!self)
         return qr_fail(err, QR_NOMEM, "out of memory for an executor");
-    memset(self, 0, sizeof *self);
     self->base.ops = &cpu_ops;
     self->plan = plan;
     self->limits = *limits;

@@ -12,11 +12,12 @@
 /* s[i] += products of column pairs [j0, j1) for nt tokens; all three constants. */
 QR_INLINE void add_columns(int j0, int j1, int nt, const struct part *part, const int16_t *code, vi *s)
 {
-#pragma GCC unroll 16
-    for (int j = j0; j < j1; j++)
-#pragma GCC unroll 4
+    V_UNROLL(16)
+    for (int j = j0; j < j1; j++) {
+        V_UNROLL(4)
         for (int i = 0; i < nt; i++)
             s[i] = i_dot(s[i], part->w[j], i_pair(code + i * QR_ACT_BLOCK + 2 * j));
+    }
 }
 
 /* acc[i] of nt tokens whose blocks stand one after the other at code and meta. nt is a constant. */

@@ -8,11 +8,26 @@
 #include <stdint.h>
 #include <string.h>
 
-#define QR_INLINE     static inline __attribute__((always_inline))
 #define QR_CAT_(a, b) a##_##b
 #define QR_CAT(a, b)  QR_CAT_(a, b)
 /* External name of a kernel in this instruction set: QR_NAME(qr_k_add) is qr_k_add_avx2. */
 #define QR_NAME(name) QR_CAT(name, QR_ISA)
+
+/* QR_INLINE: a kernel is compiled for constants that its caller passes; shifts of the AVX back ends need them.
+ * V_UNROLL unrolls the loop that follows. Where every access is checked both would take minutes to compile. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define V_UNROLL(n)
+#else
+#define V_CONSTANTS
+#define V_PRAGMA_(text) _Pragma(#text)
+#define V_UNROLL(n)     V_PRAGMA_(GCC unroll n)
+#endif
+
+#if defined(V_CONSTANTS) || defined(QR_AVX2) || defined(QR_AVX512)
+#define QR_INLINE static inline __attribute__((always_inline))
+#else
+#define QR_INLINE static inline __attribute__((unused))
+#endif
 
 #if defined(QR_AVX512)
 #include "cpu/isa/vec_avx512.h"
