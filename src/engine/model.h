@@ -34,8 +34,8 @@ enum qr_status qr_model_load_text(struct qr_model *model, const char *dir, const
                                   const char *template_path, bool strict, struct qr_err *err);
 enum qr_status qr_tokenizer_from_gguf(const struct qr_gguf *gguf, struct qr_tokenizer **tok, struct qr_err *err);
 
-/* The whole account of an engine on this model with these options (NULL: defaults), from headers alone: weights by type,
- * activations, workspace, KV blocks, tables, sampling, tokenizer. */
+/* The whole account of an engine on this model with these options (NULL: defaults), from headers alone: weights by
+ * type, activations, workspace, KV blocks, tables, sampling, tokenizer. */
 enum qr_status qr_model_ledger(const struct qr_model *model, const struct qr_engine_options *options,
                                struct qr_ledger *ledger, struct qr_err *err);
 

@@ -173,7 +173,7 @@ static void add_template(struct templates *t, const char *name, const char *text
         t->item[t->n++] = (struct qr_chat_template){name, text, n};
 }
 
-/* tokenizer_config.json: "chat_template" is a string, or a list of {"name", "template"} of which "default" goes first. */
+/* tokenizer_config.json: "chat_template" is a string, or a list of {"name", "template"}; "default" goes first. */
 static void templates_of_config(const json_t *config, struct templates *t)
 {
     const json_t *value = json_object_get(config, "chat_template");

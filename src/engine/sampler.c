@@ -118,8 +118,8 @@ static int32_t draw_any(const struct qr_sampler *s, double total, float u)
     return last;
 }
 
-/* Step 6: candidates with weights e^((l - max) / temperature). The k-th largest of the blocks' maxima is a floor under the
- * k-th largest of all, so that few numbers are left to select from. */
+/* Step 6: candidates with weights e^((l - max) / temperature). The k-th largest of the blocks' maxima is a floor under
+ * the k-th largest of all, so that few numbers are left to select from. */
 static int gather_top_k(struct qr_sampler *s, const float *l, float max, float scale, int k)
 {
     int n_block = (s->n_vocab + QR_LOGIT_BLOCK - 1) / QR_LOGIT_BLOCK, n_equal, n = 0, m = 0;

@@ -1,5 +1,5 @@
 /* select.c - radix descent: a histogram of the leading bits tells in which bin the limit lies, the next bits are
- * looked at in that bin only. Three passes of 11, 11 and 10 bits over a 32-bit key whose order is that of the floats. */
+ * looked at in that bin only. Three passes of 11, 11 and 10 bits over a 32-bit key in the order of the floats. */
 #include "engine/select.h"
 #include <string.h>
 

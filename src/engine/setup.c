@@ -61,8 +61,8 @@ static enum qr_status choose_step(const struct qr_engine_options *o, struct qr_e
     return QR_OK;
 }
 
-/* The longest sequence and the number of blocks. Left to itself quire gives the KV cache at most half of the memory that
- * is available once the weights are loaded. */
+/* The longest sequence and the number of blocks. Left to itself quire gives the KV cache at most half of the memory
+ * that is available once the weights are loaded. */
 static enum qr_status choose_cache(const struct qr_model *model, const struct qr_engine_options *o,
                                    struct qr_setup *setup, struct qr_err *err)
 {
