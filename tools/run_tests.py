@@ -135,8 +135,8 @@ def show(result, verbose):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--timeout", type=float, default=120, help="seconds for a program or check (default 120)")
-    parser.add_argument("--pytest-timeout", type=float, default=900, help="seconds for all of pytest (default 900)")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds for a program or check (default 900)")
+    parser.add_argument("--pytest-timeout", type=float, default=2400, help="seconds for all of pytest (default 2400)")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--check", nargs=2, action="append", default=[], metavar=("NAME", "COMMAND"))
     parser.add_argument("--pytest", nargs=2, metavar=("PYTHON", "DIR"))
