@@ -155,8 +155,7 @@ const struct qr_added_token *qr_added_next(const struct qr_added *added, const s
         const struct qr_added_token *token = &added->token[index];
 
         *at = *end;
-        if (*start < done || /* a token before it took it along as white space */
-            (token->special && !parse_special) || (token->single_word && beside_word(s, n, *start, *end)))
+        if ((token->special && !parse_special) || (token->single_word && beside_word(s, n, *start, *end)))
             continue;
         if (token->lstrip)
             while (*start > done && qr_cp_is_space(before(s, *start, &len)))
@@ -164,7 +163,11 @@ const struct qr_added_token *qr_added_next(const struct qr_added *added, const s
         if (token->rstrip)
             while (*end < n && qr_cp_is_space(qr_utf8_get(s + *end, &len)))
                 *end += len;
-        return token;
+        /* white space that the token before took along is a token all the same, but for one that would strip it */
+        if (token->lstrip && *start < done)
+            *start = done;
+        if (*start < *end)
+            return token;
     }
     return NULL;
 }

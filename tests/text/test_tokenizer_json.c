@@ -27,7 +27,8 @@ static void added_tokens(void **state)
                     "{\"id\":258,\"content\":\"wo\",\"single_word\":true,\"special\":false,\"normalized\":true},"
                     "{\"id\":259,\"content\":\"L!\",\"lstrip\":true,\"special\":false,\"normalized\":false},"
                     "{\"id\":260,\"content\":\"R!\",\"rstrip\":true,\"special\":false,\"normalized\":false},"
-                    "{\"id\":261,\"content\":\"<a><a>\",\"special\":false,\"normalized\":false}");
+                    "{\"id\":261,\"content\":\"<a><a>\",\"special\":false,\"normalized\":false},"
+                    "{\"id\":262,\"content\":\"\\n\\n\",\"special\":false,\"normalized\":false}");
     int32_t decoded[] = {256, 'x', 257};
     char *text;
     size_t n;
@@ -42,9 +43,10 @@ static void added_tokens(void **state)
     assert_encodes(tok, "a \n\u3000L! b", TINY_PLAIN, IDS('a', 259, ' ', 'b'));
     assert_encodes(tok, "a R! \tb", TINY_PLAIN, IDS('a', ' ', 260, 'b'));
     assert_encodes(tok, "R! L!", TINY_PLAIN, IDS(260, 259));
+    assert_encodes(tok, "R!\n\nx", TINY_PLAIN, IDS(260, 262, 'x')); /* taken along, and a token all the same */
     assert_encodes(tok, "", TINY_SPECIAL, IDS(-1));
 
-    assert_int_equal(qr_tokenizer_n_vocab(tok), 262);
+    assert_int_equal(qr_tokenizer_n_vocab(tok), 263);
     assert_int_equal(qr_tokenizer_id(tok, "<ab>", 4), 257);
     assert_int_equal(qr_tokenizer_id(tok, "q", 1), 'q');
     assert_int_equal(qr_tokenizer_id(tok, "qq", 2), -1);
@@ -56,7 +58,7 @@ static void added_tokens(void **state)
     assert_int_equal(qr_tokenizer_decode(tok, decoded, 3, false, &text, &n, NULL), QR_OK);
     assert_string_equal(text, "<a>x<ab>");
     free(text);
-    decoded[1] = 262;
+    decoded[1] = 263;
     assert_int_equal(qr_tokenizer_decode(tok, decoded, 3, false, &text, &n, NULL), QR_INVALID);
     assert_null(text);
     qr_tokenizer_destroy(tok);
