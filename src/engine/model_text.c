@@ -150,7 +150,7 @@ static enum qr_status load_tokenizer(struct qr_model *model, const char *dir, co
     if (json.data) {
         enum qr_status status = qr_tokenizer_from_json(json.data, json.n, config->data, config->n, &model->tok, err);
         free(json.data);
-        return status == QR_OK ? status : qr_err_prefix(err, status, "tokenizer.json");
+        return status; /* its message names the file */
     }
     if (gguf)
         return qr_tokenizer_from_gguf(gguf, &model->tok, err);
