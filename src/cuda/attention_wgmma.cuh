@@ -112,38 +112,12 @@ static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const 
     for (int e = 0; e < 32; e++)
         w.sum[e][me] = 0;
     for (int cut = 0; cut < cuts; cut++) {
-        float x[4][32];
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            barrier_wait(s.full + at, turn & 1);
-            {
-                const uint4 *k = (const uint4 *)(s.ring[at] + warp * PAGE_BYTES) + lane;
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    uint4 b[4];
-#pragma unroll
-                    for (int j = 0; j < 4; j++)
-                        b[j] = k[(half * 4 + j) * 32];
-                    uint64_t q = descriptor_swizzled(w.q[half]);
-                    wgmma_fence();
-#pragma unroll
-                    for (int j = 0; j < 4; j++)
-                        wgmma_bf16(x[i], b[j], q + j * 2, half || j);
-                    wgmma_commit();
-                    wgmma_wait<0>();
-                }
-            }
-            if (lane == 0)
-                barrier_arrive(s.empty + at);
-            advance();
-        }
         const bool crosses = (cut + 1) * CUT_TOKENS > row;
-        float high[16];
+        float x[4][32], high[16];
 #pragma unroll
         for (int e = 0; e < 16; e++)
             high[e] = -INFINITY;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
+        auto raise = [&](int i) {
             int token = cut * CUT_TOKENS + i * 64 + warp * 16 + g;
 #pragma unroll
             for (int e = 0; e < 32; e++) {
@@ -151,7 +125,29 @@ static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const 
                     x[i][e] = -INFINITY; // later than its row
                 high[e / 4 * 2 + e % 2] = fmaxf(high[e / 4 * 2 + e % 2], x[i][e]);
             }
+        };
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            barrier_wait(s.full + at, turn & 1);
+            const uint4 *k = (const uint4 *)(s.ring[at] + warp * PAGE_BYTES) + lane;
+            uint4 b[8];
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                b[j] = k[j * 32];
+            uint64_t q = descriptor_swizzled(w.q[0]);
+            wgmma_fence();
+#pragma unroll
+            for (int j = 0; j < 8; j++) // 8 KB further: the second half of d
+                wgmma_bf16(x[i], b[j], q + (j / 4 * 512 + j % 4 * 2), j);
+            wgmma_commit();
+            if (i)
+                raise(i - 1); // while the products run
+            wgmma_wait<0>();
+            if (lane == 0)
+                barrier_arrive(s.empty + at);
+            advance();
         }
+        raise(3);
 #pragma unroll
         for (int e = 0; e < 16; e++)
 #pragma unroll
@@ -185,7 +181,7 @@ static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const 
         }
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         meet_group();
-        float o[2][32];
+        float o[2][32], cut_l[2][4] = {};
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             barrier_wait(s.full + at, turn & 1);
@@ -205,19 +201,19 @@ static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const 
                     for (int page = 0; page < 4; page++)
                         wgmma_bf16(o[m], b[m][page], p + page * 2, i || page);
                 wgmma_commit();
+#pragma unroll
+                for (int page = 0; page < 4; page++) { // while the products run
+                    uint4 y =
+                        load_matrices(w.p[i] + swizzled(warp * 16 + lane / 16 * 8 + lane % 8, page * 2 + lane / 8 % 2));
+                    uint4 ones = make_uint4(BF16_ONES, BF16_ONES, BF16_ONES, BF16_ONES);
+                    mma_bf16(cut_l[0], ones, y.x, y.y);
+                    mma_bf16(cut_l[1], ones, y.z, y.w);
+                }
                 wgmma_wait<0>();
             }
             if (lane == 0)
                 barrier_arrive(s.empty + at);
             advance();
-        }
-        float cut_l[2][4] = {};
-        for (int page = 0; page < 16; page++) {
-            uint4 p = load_matrices(w.p[page / 4] +
-                                    swizzled(warp * 16 + lane / 16 * 8 + lane % 8, page % 4 * 2 + lane / 8 % 2));
-            uint4 ones = make_uint4(BF16_ONES, BF16_ONES, BF16_ONES, BF16_ONES);
-            mma_bf16(cut_l[0], ones, p.x, p.y);
-            mma_bf16(cut_l[1], ones, p.z, p.w);
         }
         auto merge = [&](float value, float cut_value, float old, float add) {
             return __fmaf_rn(cut_value, add, __fmul_rn(value, old));
