@@ -40,6 +40,8 @@ void cli_help_command(const struct cli_command *command, const struct cli_group 
     if (command->details)
         printf("\n%s\n", command->details);
     for (; groups->title; groups++) {
+        if (!groups->option->name)
+            continue;
         printf("\n%s\n", groups->title);
         for (const struct cli_option *o = groups->option; o->name; o++)
             print_option(o);

@@ -12,7 +12,8 @@ static const struct cli_command commands[] = {
      "Ctrl-C stops an answer; Ctrl-D or /quit ends. /help lists the commands inside.", cmd_chat},
     {"complete", "[MODEL] -p TEXT [options]", "continue a text",
      "The text comes from -p, from -f FILE, from standard input, or as ids from --prompt-ids.\n"
-     "The answer goes to standard output, all else to standard error.",
+     "The answer goes to standard output, all else to standard error.\n"
+     "Without -n it has at most 512 tokens, with --chat as many as the context holds.",
      cmd_complete},
     {"score", "[MODEL] [options] < TEXT", "log-likelihood and perplexity of a text",
      "Windows of --ctx tokens. Without --stride they do not overlap and the second half of each is scored\n"

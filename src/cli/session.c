@@ -56,12 +56,15 @@ static void init_engine_options(struct cli_session *s)
 static void init_sampling_options(struct cli_session *s)
 {
     struct cli_option table[] = {
-        {"--temperature", NULL, CLI_REAL, "X", "0: always the most probable token", &s->temperature, 0, 100},
-        {"--top-p", NULL, CLI_REAL, "X", "from the smallest set with that probability", &s->top_p, 0, 1},
-        {"--top-k", NULL, CLI_INT, "N", "from the N most probable; 0: off", &s->top_k, -1, 1 << 24},
+        {"--temperature", NULL, CLI_REAL, "X", "0: always the most probable token (default: the model's, else 1)",
+         &s->temperature, 0, 100},
+        {"--top-p", NULL, CLI_REAL, "X", "from the smallest set with that probability (default: the model's, else 1)",
+         &s->top_p, 0, 1},
+        {"--top-k", NULL, CLI_INT, "N", "from the N most probable; 0: off (default: the model's, else 0)", &s->top_k,
+         -1, 1 << 24},
         {"--min-p", NULL, CLI_REAL, "X", "at least that share of the best one's probability", &s->min_p, 0, 1},
-        {"--repetition-penalty", NULL, CLI_REAL, "X", "above 1: seldom repeat prompt or answer", &s->repetition_penalty,
-         1e-3, 100},
+        {"--repetition-penalty", NULL, CLI_REAL, "X",
+         "above 1: seldom repeat prompt or answer (default: the model's, else 1)", &s->repetition_penalty, 1e-3, 100},
         {"--presence-penalty", NULL, CLI_REAL, "X", "taken once from tokens in the answer so far", &s->presence_penalty,
          -2, 2},
         {"--frequency-penalty", NULL, CLI_REAL, "X", "taken for each time a token is in the answer",
