@@ -131,7 +131,7 @@ static int score_text(struct score *s)
 
 /* {"context", "continuation"}: the log-probability of the continuation's tokens. The seam is where the tokens of the context
  * alone end, as lm-evaluation-harness cuts it. */
-static int score_pair(struct score *s, const json_t *pair)
+static int score_pair(struct score *s, long number, const json_t *pair)
 {
     struct qr_err err;
     const char *context = "", *continuation = NULL;
@@ -139,7 +139,7 @@ static int score_pair(struct score *s, const json_t *pair)
     size_t n = 0, n_head = 0;
     if (!json_is_object(pair) || qr_json_string(pair, "context", &context, &err) != QR_OK ||
         qr_json_string(pair, "continuation", &continuation, &err) != QR_OK || !continuation) {
-        cli_error("expected {\"context\": string, \"continuation\": string}");
+        cli_error("line %ld: expected {\"context\": string, \"continuation\": string}", number);
         return CLI_FAILED;
     }
     size_t n_context = strlen(context);
@@ -182,7 +182,7 @@ static int score_lines(struct score *s)
         if (qr_json_parse(line, (size_t)n, what, &pair, &err) != QR_OK)
             code = cli_fail(&err);
         else
-            code = score_pair(s, pair);
+            code = score_pair(s, number, pair);
         json_decref(pair);
         fflush(stdout);
     }

@@ -10,7 +10,17 @@
 struct convert {
     struct cli_session session;
     bool json, special, bos, skip_special;
+    long line; /* of the input, from 1; 0: not read by lines */
 };
+
+static int fail(const struct convert *c, struct qr_err *err)
+{
+    char where[32];
+    snprintf(where, sizeof where, "line %ld", c->line);
+    if (c->line > 0)
+        qr_err_prefix(err, err->status, where);
+    return cli_fail(err);
+}
 
 static int encode(const struct convert *c, const char *text, size_t n)
 {
@@ -18,7 +28,7 @@ static int encode(const struct convert *c, const char *text, size_t n)
     int32_t *ids;
     size_t n_ids;
     if (qr_tokenize(c->session.model, text, n, c->special, c->bos, &ids, &n_ids, &err) != QR_OK)
-        return cli_fail(&err);
+        return fail(c, &err);
     if (c->json)
         putchar('[');
     for (size_t i = 0; i < n_ids; i++)
@@ -34,7 +44,7 @@ static int decode(const struct convert *c, const int32_t *ids, size_t n)
     char *text;
     size_t n_text;
     if (qr_detokenize(c->session.model, ids, n, c->skip_special, &text, &n_text, &err) != QR_OK)
-        return cli_fail(&err);
+        return fail(c, &err);
     if (c->json) {
         json_t *s = json_stringn(text, n_text);
         json_dumpf(s, stdout, JSON_ENCODE_ANY);
@@ -50,7 +60,7 @@ static int decode(const struct convert *c, const int32_t *ids, size_t n)
 static int encode_value(const struct convert *c, const json_t *value)
 {
     if (!json_is_string(value)) {
-        cli_error("expected a JSON string");
+        cli_error("line %ld: expected a JSON string", c->line);
         return CLI_FAILED;
     }
     return encode(c, json_string_value(value), json_string_length(value));
@@ -62,14 +72,14 @@ static int decode_value(const struct convert *c, const json_t *value)
     int32_t *ids = json_is_array(value) ? malloc((n + 1) * sizeof *ids) : NULL;
     int code = CLI_OK;
     if (!ids) {
-        cli_error(json_is_array(value) ? "out of memory" : "expected a JSON array of ids");
+        cli_error("line %ld: %s", c->line, json_is_array(value) ? "out of memory" : "expected a JSON array of ids");
         return CLI_FAILED;
     }
     for (size_t i = 0; i < n && code == CLI_OK; i++) {
         const json_t *item = json_array_get(value, i);
         json_int_t id = json_integer_value(item);
         if (!json_is_integer(item) || id < 0 || id > INT32_MAX) {
-            cli_error("element %zu is no token id", i);
+            cli_error("line %ld: element %zu is no token id", c->line, i);
             code = CLI_FAILED;
         }
         ids[i] = (int32_t)id;
@@ -81,7 +91,7 @@ static int decode_value(const struct convert *c, const json_t *value)
 }
 
 /* One JSON value a line in, one a line out; an error names the line. */
-static int each_line(const struct convert *c, int (*fn)(const struct convert *c, const json_t *value))
+static int each_line(struct convert *c, int (*fn)(const struct convert *c, const json_t *value))
 {
     char *line = NULL;
     size_t room = 0;
@@ -95,11 +105,10 @@ static int each_line(const struct convert *c, int (*fn)(const struct convert *c,
             code = CLI_FAILED;
             break;
         }
+        c->line = number;
         code = fn(c, value);
         json_decref(value);
         fflush(stdout);
-        if (code != CLI_OK)
-            fprintf(stderr, "(line %ld)\n", number);
     }
     free(line);
     return code;

@@ -42,6 +42,18 @@ enum qr_isa qr_isa_best(void)
     return best;
 }
 
+enum qr_status qr_isa_check(struct qr_err *err)
+{
+    const char *wanted = getenv("QUIRE_ISA");
+    if (!wanted || !*wanted)
+        return QR_OK;
+    for (int i = 0; i < QR_N_ISA; i++)
+        if (strcmp(wanted, names[i]) == 0)
+            return QR_OK;
+    return qr_fail(err, QR_INVALID, "QUIRE_ISA is \"%.50s\": it must be c, avx2 or avx512, or not set for the best",
+                   wanted);
+}
+
 const struct qr_cpu_table *qr_cpu_table(enum qr_isa isa)
 {
     return isa == QR_ISA_AVX512 ? &qr_cpu_table_avx512 : isa == QR_ISA_AVX2 ? &qr_cpu_table_avx2 : &qr_cpu_table_c;

@@ -91,9 +91,9 @@ static enum qr_status choose_cache(const struct qr_model *model, const struct qr
     l->n_block = (int)(asked > 0 ? blocks : needed);
     uint64_t bytes = (uint64_t)l->n_block * setup->block_bytes;
     if (available > 0 && bytes > available)
-        return qr_fail(err, QR_LIMIT,
-                       "a KV cache of %d tokens takes %.0f MiB but there are %.0f MiB: lower max_model_len",
-                       l->n_block * QR_PAGE, (double)bytes / MIB, (double)available / MIB);
+        return qr_fail(err, QR_LIMIT, "a KV cache of %d tokens takes %.0f MiB but there are %.0f MiB: lower %s",
+                       l->n_block * QR_PAGE, (double)bytes / MIB, (double)available / MIB,
+                       asked > 0 ? "kv_cache_tokens" : "max_model_len");
     return QR_OK;
 }
 
@@ -128,6 +128,7 @@ static enum qr_status make(const struct qr_model *model, const struct qr_engine_
         return qr_fail(err, QR_INVALID, "n_thread is %d: it must lie within 1 and 256, or be 0 for all CPUs",
                        o->n_thread);
     setup->n_thread = o->n_thread > 0 ? o->n_thread : qr_cpu_count();
+    QR_TRY(qr_isa_check(err));
     setup->isa = qr_isa_best();
     if (o->fuse_mask > QR_FUSE_ALL)
         return qr_fail(err, QR_INVALID, "fuse_mask is %lld: it must lie within 0 and %d, or be -1 for the default",

@@ -279,6 +279,7 @@ static void refuses_bad_limits(void **state)
 
 static void isa_choice(void **state)
 {
+    struct qr_err err;
     (void)state;
     assert_true(qr_isa_runs_here(QR_ISA_C));
     assert_string_equal(qr_isa_name(QR_ISA_AVX512), "avx512");
@@ -286,7 +287,14 @@ static void isa_choice(void **state)
     assert_int_equal(qr_isa_best(), QR_ISA_C);
     setenv("QUIRE_ISA", "avx2", 1);
     assert_int_equal(qr_isa_best(), qr_isa_runs_here(QR_ISA_AVX2) ? QR_ISA_AVX2 : QR_ISA_C);
+    assert_int_equal(qr_isa_check(&err), QR_OK);
+    setenv("QUIRE_ISA", "sse9", 1);
+    assert_int_equal(qr_isa_check(&err), QR_INVALID);
+    assert_non_null(strstr(err.message, "sse9"));
+    setenv("QUIRE_ISA", "", 1);
+    assert_int_equal(qr_isa_check(&err), QR_OK);
     unsetenv("QUIRE_ISA");
+    assert_int_equal(qr_isa_check(&err), QR_OK);
     assert_true(qr_isa_runs_here(qr_isa_best()));
 }
 

@@ -339,7 +339,7 @@ static void options_that_cannot_be(void **state)
         {{.max_num_batched_tokens = 1 << 30}, QR_INVALID, "65536"},
         {{.kv_cache_tokens = -5}, QR_INVALID, "kv_cache_tokens"},
         {{.kv_cache_tokens = 1000, .max_model_len = 2048}, QR_LIMIT, "max_model_len"},
-        {{.kv_cache_tokens = INT64_MAX}, QR_LIMIT, "MiB"},
+        {{.kv_cache_tokens = INT64_MAX}, QR_LIMIT, "lower kv_cache_tokens"},
         {{.fuse_mask = 1 << 20}, QR_INVALID, "fuse_mask"},
     };
     (void)state;
