@@ -38,7 +38,9 @@ int cmd_synth(const struct cli_command *command, int argc, char **argv)
     struct cli_progress progress;
     enum qr_dtype type;
     if (!qr_dtype_from_name(type_name, &type))
-        return cli_usage_error(command, "--dtype %s is unknown", type_name);
+        return cli_usage_error(command,
+                               "--dtype %s is unknown: bf16, f16 and f32 are written, and q8_0, q4_0 and q4_1 to GGUF",
+                               type_name);
     if (qr_config_from_shape(words.arg[0], &config, &err) != QR_OK)
         return cli_usage_error(command, "%s", err.message);
     cli_catch_interrupt();

@@ -164,8 +164,11 @@ int cmd_detokenize(const struct cli_command *command, int argc, char **argv)
     int32_t *ids = NULL;
     size_t n;
     char *text = c.json ? NULL : cli_read_stdin(&n);
+    code = CLI_FAILED;
     if (c.json)
         code = each_line(&c, decode_value);
+    else if (text && strlen(text) != n)
+        cli_error("standard input holds a NUL byte");
     else
         code = text && cli_parse_ids(text, &ids, &n) ? decode(&c, ids, n) : CLI_FAILED;
     free(ids);
