@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/ui.h"
+#include "engine/model.h"
 
 struct score {
     struct cli_session session;
@@ -62,6 +63,10 @@ static int score_window(struct score *s, const int32_t *ids, size_t n, size_t fr
 static int score_halves(struct score *s, const int32_t *ids, size_t n, struct cli_progress *progress)
 {
     size_t ctx = (size_t)s->ctx, n_window = n / ctx;
+    if (!n) {
+        cli_error("the text on standard input is empty");
+        return CLI_FAILED;
+    }
     if (!n_window) {
         cli_error("the text has %zu tokens: fewer than one window of %zu; give a smaller --ctx", n, ctx);
         return CLI_FAILED;
@@ -129,6 +134,31 @@ static int score_text(struct score *s)
     return CLI_OK;
 }
 
+static int pair_error(long number, const struct qr_err *err)
+{
+    cli_error("line %ld: %s", number, err->message);
+    return CLI_FAILED;
+}
+
+/* An empty context leaves the continuation's first token without a prediction: the BOS token, or EOS where there is none,
+ * goes in front, as lm-evaluation-harness does it. */
+static bool put_prefix(const struct score *s, int32_t **ids, size_t *n, struct qr_err *err)
+{
+    const struct qr_tokenizer *tok = s->session.model->tok;
+    int32_t prefix = qr_tokenizer_bos(tok) >= 0 ? qr_tokenizer_bos(tok) : qr_tokenizer_eos(tok);
+    int32_t *more = realloc(*ids, (*n + 1) * sizeof *more);
+    if (prefix < 0 || !more) {
+        *ids = more ? more : *ids;
+        qr_fail(err, QR_INVALID, "the context is empty and the tokenizer has no token to begin with: give a context");
+        return false;
+    }
+    memmove(more + 1, more, *n * sizeof *more);
+    more[0] = prefix;
+    *ids = more;
+    ++*n;
+    return true;
+}
+
 /* {"context", "continuation"}: the log-probability of the continuation's tokens. The seam is where the tokens of the context
  * alone end, as lm-evaluation-harness cuts it. */
 static int score_pair(struct score *s, long number, const json_t *pair)
@@ -153,7 +183,11 @@ static int score_pair(struct score *s, long number, const json_t *pair)
     int code = CLI_GO_ON;
     if (qr_tokenize(s->session.model, whole, strlen(whole), true, s->bos, &ids, &n, &err) != QR_OK ||
         qr_tokenize(s->session.model, context, n_context, true, s->bos, &head, &n_head, &err) != QR_OK)
-        code = cli_fail(&err);
+        code = pair_error(number, &err);
+    if (code == CLI_GO_ON && n_head == 0) {
+        code = put_prefix(s, &ids, &n, &err) ? CLI_GO_ON : pair_error(number, &err);
+        n_head = 1;
+    }
     s->sum = 0;
     s->scored = 0;
     s->greedy = true;
@@ -219,7 +253,7 @@ int cmd_score(const struct cli_command *command, int argc, char **argv)
     code = cli_open(command, &s.session, words.n ? words.arg[0] : NULL, CLI_NEED_ENGINE);
     if (code != CLI_GO_ON)
         return code;
-    if (s.ctx > qr_engine_max_len(s.session.engine)) {
+    if (!s.jsonl && s.ctx > qr_engine_max_len(s.session.engine)) {
         cli_error(
             "--ctx %lld is over this engine's context of %d tokens: give a smaller --ctx or a larger --max-model-len",
             (long long)s.ctx, qr_engine_max_len(s.session.engine));

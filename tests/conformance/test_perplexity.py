@@ -47,3 +47,14 @@ def test_jsonl_adds_up_to_the_whole(quire, default_model):
     assert rows[0]["logprob"] + rows[1]["logprob"] == pytest.approx(rows[2]["logprob"], abs=1e-3)
     assert rows[0]["tokens"] + rows[1]["tokens"] == rows[2]["tokens"]
     assert rows[1]["is_greedy"] is True
+
+
+def test_an_empty_context_begins_with_the_bos_token(quire, default_model):
+    """SmolLM2's BOS is <|im_start|>: given as the context it must say the same as no context at all."""
+    import json
+
+    lines = "".join(json.dumps({"context": c, "continuation": "user"}) + "\n" for c in ("", "<|im_start|>"))
+    empty, given = [json.loads(line) for line in quire.text("score", default_model, "--jsonl", stdin=lines).splitlines()]
+    assert empty == given
+    assert empty["tokens"] == 1
+    assert empty["logprob"] < 0
