@@ -9,7 +9,10 @@
 
 static const struct cli_command commands[] = {
     {"chat", "[MODEL] [options]", "talk in the terminal",
-     "Ctrl-C stops an answer; Ctrl-D or /quit ends. /help lists the commands inside.", cmd_chat},
+     "Ctrl-C stops an answer; Ctrl-D or /quit ends. /help lists the commands inside.\n"
+     "A line that ends in a backslash goes on in the next. What you type is kept for the arrow keys, in\n"
+     "~/.local/state/quire/history.",
+     cmd_chat},
     {"complete", "[MODEL] -p TEXT [options]", "continue a text",
      "The text comes from -p, from -f FILE, from standard input, or as ids from --prompt-ids.\n"
      "The answer goes to standard output, all else to standard error.\n"

@@ -136,6 +136,8 @@ char *cli_prompt_read(struct cli_prompt *prompt, size_t *n)
             qr_buf_puts(&prompt->line, "");
             break;
         }
+        if (!raw && prompt->interactive)
+            fputs("\n", stderr); /* after the ^D */
         if (!raw && !prompt->line.len)
             return NULL;
         if (!raw)
