@@ -143,6 +143,7 @@ static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const 
             if (i)
                 raise(i - 1); // while the products run
             wgmma_wait<0>();
+            __syncwarp();
             if (lane == 0)
                 barrier_arrive(s.empty + at);
             advance();
@@ -211,6 +212,7 @@ static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const 
                 }
                 wgmma_wait<0>();
             }
+            __syncwarp();
             if (lane == 0)
                 barrier_arrive(s.empty + at);
             advance();

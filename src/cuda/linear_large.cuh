@@ -109,6 +109,7 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
                 wgmma_bf16(acc, a[j], b + j * 2, add || j);
             wgmma_commit();
             wgmma_wait<0>(); // the other warpgroup multiplies meanwhile; registers may not change under a product
+            __syncwarp();
             if (lane == 0)
                 barrier_arrive(empty + s);
             if (++s == STAGES) {

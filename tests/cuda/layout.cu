@@ -2,6 +2,7 @@
 //
 //   nvcc -gencode=arch=compute_90a,code=sm_90a -O3 -std=c++17 -Isrc tests/cuda/layout.cu -o build/layout -ldl && build/layout
 //
+// QUICK=1 in the environment: small sizes, no timing (for compute-sanitizer).
 // Arguments choose parts: linear, sweep (linear with other cuts), attention; none: linear and attention. Exit 0: all bits equal.
 #include <cstring>
 #include "common.cuh"
