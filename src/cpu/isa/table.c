@@ -48,7 +48,7 @@ double QR_NAME(qr_k_fma_peak)(int64_t n, bool integer, double *products)
                 f[i] = v_fma(f[i], x, x);
     double sum = 0;
     for (int i = 0; i < V_CHAINS; i++)
-        sum += integer ? (double)(i_sum(s[i]) & 1) : (double)v_sum(f[i]);
+        sum += (double)v_sum(integer ? i_to_f(s[i]) : f[i]);
     *products = (double)n * V_CHAINS * (integer ? 32 : 16);
     return sum;
 }
