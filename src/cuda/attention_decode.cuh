@@ -56,7 +56,7 @@ static __global__ void __launch_bounds__(DECODE_THREADS, DECODE_BLOCKS)
     if (threadIdx.x == 0) {
         for (int i = 0; i < DECODE_STAGES; i++) {
             barrier_init(s.full + i, 1);
-            barrier_init(s.empty + i, 8);
+            barrier_init(s.empty + i, 256); // every thread that reads
         }
         barrier_init_done();
     }
@@ -112,8 +112,7 @@ static __global__ void __launch_bounds__(DECODE_THREADS, DECODE_BLOCKS)
                             mma_bf16(x[n], k[n * 256 + j * 32], b[2 * j], b[2 * j + 1]);
                 __syncwarp();
             }
-            if (lane == 0)
-                barrier_arrive(s.empty + at);
+            barrier_arrive(s.empty + at);
             advance(1);
         }
         float high[2] = {-INFINITY, -INFINITY};
@@ -158,9 +157,7 @@ static __global__ void __launch_bounds__(DECODE_THREADS, DECODE_BLOCKS)
                     mma_bf16(o, v[n * 256], p.x, p.y);
                     mma_bf16(l, make_uint4(BF16_ONES, BF16_ONES, BF16_ONES, BF16_ONES), p.x, p.y);
                 }
-            __syncwarp();
-            if (lane == 0)
-                barrier_arrive(s.empty + at);
+            barrier_arrive(s.empty + at);
             advance(1);
         }
         float *part = a.part + (size_t)u * 8 * HEAD, *ml = a.part + (size_t)a.n_items * 8 * HEAD + (size_t)u * 16;

@@ -28,7 +28,7 @@ static __global__ void __launch_bounds__(PREFILL_THREADS, 1) attention_prefill(c
     if (threadIdx.x == 0) {
         for (int i = 0; i < PREFILL_STAGES; i++) {
             barrier_init(s.full + i, 1);
-            barrier_init(s.empty + i, 8);
+            barrier_init(s.empty + i, 256); // every thread that reads
         }
         barrier_init_done();
     }
@@ -96,9 +96,7 @@ static __global__ void __launch_bounds__(PREFILL_THREADS, 1) attention_prefill(c
                     mma_bf16(x[i * 8 + page * 2], q[j], b.x, b.z);
                     mma_bf16(x[i * 8 + page * 2 + 1], q[j], b.y, b.w);
                 }
-            __syncwarp();
-            if (lane == 0)
-                barrier_arrive(s.empty + at);
+            barrier_arrive(s.empty + at);
             advance();
         }
         if (cut * CUT_TOKENS + CUT_TOKENS - 1 > first + (warp - 4) * 16) {
@@ -148,9 +146,7 @@ static __global__ void __launch_bounds__(PREFILL_THREADS, 1) attention_prefill(c
                     mma_bf16(o[j * 2 + 1], w, b.y, b.w);
                 }
             }
-            __syncwarp();
-            if (lane == 0)
-                barrier_arrive(s.empty + at);
+            barrier_arrive(s.empty + at);
             advance();
         }
         if (cut) {

@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const 
     if (threadIdx.x == 0) {
         for (int i = 0; i < WIDE_STAGES; i++) {
             barrier_init(s.full + i, 1);
-            barrier_init(s.empty + i, 8);
+            barrier_init(s.empty + i, 256); // every thread that reads
         }
         barrier_init_done();
     }
@@ -143,9 +143,7 @@ static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const 
             if (i)
                 raise(i - 1); // while the products run
             wgmma_wait<0>();
-            __syncwarp();
-            if (lane == 0)
-                barrier_arrive(s.empty + at);
+            barrier_arrive(s.empty + at);
             advance();
         }
         raise(3);
@@ -212,9 +210,7 @@ static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const 
                 }
                 wgmma_wait<0>();
             }
-            __syncwarp();
-            if (lane == 0)
-                barrier_arrive(s.empty + at);
+            barrier_arrive(s.empty + at);
             advance();
         }
         auto merge = [&](float value, float cut_value, float old, float add) {

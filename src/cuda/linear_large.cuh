@@ -54,7 +54,7 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             barrier_init(full + i, 1);
-            barrier_init(empty + i, GROUPS * 4);
+            barrier_init(empty + i, GROUPS * 128); // every thread that reads
         }
         barrier_init_done();
     }
@@ -109,9 +109,7 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
                 wgmma_bf16(acc, a[j], b + j * 2, add || j);
             wgmma_commit();
             wgmma_wait<0>(); // the other warpgroup multiplies meanwhile; registers may not change under a product
-            __syncwarp();
-            if (lane == 0)
-                barrier_arrive(empty + s);
+            barrier_arrive(empty + s);
             if (++s == STAGES) {
                 s = 0;
                 turn++;
