@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+CHROOT = shutil.which("chroot", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") or "chroot"
+
 # every file of Debian's libc6 that a program may name
 GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2",
          "ld-linux-aarch64.so.1"}  # fmt: skip
@@ -44,16 +46,15 @@ def bare_root(quire, tmp_path):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(os.path.realpath(file), target)
     shutil.copy(quire.path, tmp_path / "quire")
-    probe = subprocess.run(["chroot", tmp_path, "/quire", "version"], capture_output=True, text=True, timeout=60)
+    probe = subprocess.run([CHROOT, tmp_path, "/quire", "version"], capture_output=True, text=True, timeout=60)
     if probe.returncode == 125 and "Operation not permitted" in probe.stderr:
         pytest.skip("this container forbids chroot")
     return tmp_path
 
 
 def in_root(root, *args):
-    done = subprocess.run(
-        ["chroot", root, "/quire", *args], capture_output=True, text=True, timeout=300, env={}, stdin=subprocess.DEVNULL
-    )
+    command = [CHROOT, root, "/quire", *args]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={}, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
