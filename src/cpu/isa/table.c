@@ -19,12 +19,12 @@ double QR_NAME(qr_k_read_sum)(const void *data, size_t bytes)
     const uint8_t *p = data;
     vi a = i_set1(0), b = a, c = a, d = a;
     for (size_t i = 0; i + 256 <= bytes; i += 256) {
-        a = i_add(a, i_load(p + i));
-        b = i_add(b, i_load(p + i + 64));
-        c = i_add(c, i_load(p + i + 128));
-        d = i_add(d, i_load(p + i + 192));
+        a = i_or(a, i_load(p + i));
+        b = i_or(b, i_load(p + i + 64));
+        c = i_or(c, i_load(p + i + 128));
+        d = i_or(d, i_load(p + i + 192));
     }
-    return i_sum(i_add(i_add(a, b), i_add(c, d)));
+    return (double)v_sum(i_to_f(i_or(i_or(a, b), i_or(c, d))));
 }
 
 /* Independent chains of products, so that latency hides. The results are returned so that nothing is left out; they stay
