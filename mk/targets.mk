@@ -45,10 +45,12 @@ venv: $(VENV)/.done
 
 # Under ThreadSanitizer: what has threads; but for the whole default model, which tiny ones stand for there.
 THREADED := $(filter-out tests/engine/test_expected.c,$(wildcard tests/engine/test_*.c)) tests/base/test_pool.c \
-            tests/base/test_mapfile.c
+            tests/base/test_mapfile.c tests/cpu/test_exec.c
 TSAN_TESTS := $(patsubst tests/%.c,$(ROOT)/thread/test/%,$(THREADED))
-ASAN_TESTS := $(patsubst $(B)/%,$(ROOT)/address/%,$(TESTS))
-PLAIN_TESTS := $(patsubst $(B)/%,$(ROOT)/%,$(TESTS))
+# The longest first, so that none is left to run alone at the end.
+LONGEST_FIRST := $(filter $(B)/test/whole/%,$(TESTS)) $(filter-out $(B)/test/whole/%,$(TESTS))
+ASAN_TESTS := $(patsubst $(B)/%,$(ROOT)/address/%,$(LONGEST_FIRST))
+PLAIN_TESTS := $(patsubst $(B)/%,$(ROOT)/%,$(LONGEST_FIRST))
 
 # Python tests and checks run the plain binary, so that their time is not the sanitizers'.
 export QUIRE = $(abspath $(ROOT)/quire)
