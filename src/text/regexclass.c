@@ -200,7 +200,8 @@ static void set_write(const struct set *set, bool negated, struct qr_buf *out)
         qr_buf_putc(out, ']');
         return;
     }
-    qr_buf_puts(out, negated ? "(?:(?!" : "(?:");
+    /* atomic: a character that is in several of the sets must not be tried once for each */
+    qr_buf_puts(out, negated ? "(?:(?!" : "(?>");
     if (set->holds.len > 0) {
         qr_buf_putc(out, '[');
         qr_buf_append(out, set->holds.data, set->holds.len);

@@ -14,7 +14,8 @@
 struct writer {
     const char *s, *end;
     struct qr_buf *out;
-    size_t group[MAX_GROUPS]; /* where each open group starts in out */
+    size_t group[MAX_GROUPS];      /* where each open group starts in out */
+    bool caseless[MAX_GROUPS + 1]; /* inside each, by depth */
     int depth;
     size_t atom;   /* start of what a quantifier would apply to; SIZE_MAX: nothing */
     bool repeated; /* the atom has its quantifier already */
@@ -131,9 +132,12 @@ static enum qr_status write_options(struct writer *w)
 {
     bool at_start = w->out->len == 0;
     bool on = true;
+    bool *caseless = &w->caseless[w->depth];
 
     qr_buf_puts(w->out, "(?");
     for (; w->s < w->end && *w->s != ':' && *w->s != ')'; w->s++) {
+        if (*w->s == 'i')
+            *caseless = on;
         if (*w->s == 'i' || (*w->s == '-' && on))
             qr_buf_putc(w->out, *w->s);
         else if (*w->s == 'm')
@@ -148,6 +152,7 @@ static enum qr_status write_options(struct writer *w)
         if (!at_start)
             return qr_fail(w->err, QR_UNSUPPORTED,
                            "regular expression: an option such as (?i) is supported at the very start only");
+        w->caseless[w->depth - 1] = *caseless;
         w->depth--;
         w->atom = SIZE_MAX;
     }
@@ -161,6 +166,7 @@ static enum qr_status write_group(struct writer *w)
 
     if (w->depth == MAX_GROUPS)
         return qr_fail(w->err, QR_LIMIT, "regular expression: groups are nested more than %d deep", MAX_GROUPS);
+    w->caseless[w->depth + 1] = w->caseless[w->depth];
     w->group[w->depth++] = w->out->len;
     w->atom = SIZE_MAX;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -231,10 +237,8 @@ static enum qr_status write_quantifier(struct writer *w)
     }
     if (w->atom == SIZE_MAX)
         return qr_fail(w->err, QR_FORMAT, "regular expression: a quantifier stands behind nothing");
-    if (w->repeated) { /* a second quantifier repeats the whole; PCRE2 wants a group for that */
-        wrap_atom(w, "(?:");
-        qr_buf_putc(w->out, ')');
-    }
+    if (w->repeated) /* Oniguruma simplifies pairs; as a group in a group PCRE2 would take exponential time */
+        return qr_fail(w->err, QR_UNSUPPORTED, "regular expression: a quantifier behind a quantifier is not supported");
     if (interval && high >= 0 && high < low)
         return qr_fail(w->err, QR_UNSUPPORTED, "regular expression: the interval {%d,%d} is not supported", low, high);
     if (interval) {
@@ -305,6 +309,17 @@ static enum qr_status write_item(struct writer *w)
     }
 }
 
+/* Sets of upper-case letters and the like mean different things under (?i) to each of the two. */
+static enum qr_status check_case(const struct writer *w, size_t before)
+{
+    static const char *const cased[] = {"\\p{Lu}", "\\p{Ll}", "\\p{Lt}"};
+
+    for (int i = 0; w->caseless[w->depth] && !w->out->failed && i < 3; i++)
+        if (memmem(w->out->data + before, w->out->len - before, cased[i], strlen(cased[i])))
+            return qr_fail(w->err, QR_UNSUPPORTED, "regular expression: %s under (?i) is not supported", cased[i]);
+    return QR_OK;
+}
+
 enum qr_status qr_regex_rewrite(const char *pattern, size_t n, struct qr_buf *out, struct qr_err *err)
 {
     struct writer w = {.s = pattern, .end = pattern + n, .out = out, .atom = SIZE_MAX, .err = err};
@@ -313,8 +328,12 @@ enum qr_status qr_regex_rewrite(const char *pattern, size_t n, struct qr_buf *ou
         return qr_fail(err, QR_LIMIT, "regular expression: %zu bytes are more than the limit of %d", n, MAX_PATTERN);
     if (qr_utf8_valid(pattern, n) < n)
         return qr_fail(err, QR_FORMAT, "regular expression: it is not well-formed UTF-8");
-    while (w.s < w.end && !out->failed)
+    while (w.s < w.end && !out->failed) {
+        size_t before = out->len;
+
         QR_TRY(write_item(&w));
+        QR_TRY(check_case(&w, before));
+    }
     if (out->failed)
         return qr_fail(err, QR_NOMEM, "regular expression: out of memory");
     if (w.depth > 0)

@@ -9,7 +9,7 @@ import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, processors
 from tokenizers import pre_tokenizers as pre
 
-from tokenizer_texts import MERGES, byte_level, every_code_point, random_added, random_texts, small_tokenizer
+from tokenizer_texts import MERGES, Patterns, byte_level, every_code_point, random_added, random_texts, small_tokenizer
 from tokenizer_texts import small_vocab, splits
 
 LONG = bool(os.environ.get("QUIRE_LONG"))
@@ -168,6 +168,29 @@ def test_sets(quire, tmp_path, name):
     # PCRE2 10.42 has one code point in \p{Mn} that moved to Mc since
     texts = [t.replace("\U0001171e", "") for t in random_texts(200, name) + every_code_point("a")]
     same_ids(quire, write_tokenizer(tmp_path, tok), tok, texts)
+
+
+def test_random_patterns(quire, tmp_path):
+    """The same cuts as Oniguruma's, or an error that says why not."""
+    rng, patterns, compared = random.Random(6), Patterns(6), 0
+    for _ in range(20000 if LONG else 500):
+        pattern = patterns.pattern()
+        try:
+            step = pre.Split(Regex(pattern), "isolated")
+            texts = ["".join(rng.choice("aabbl 1'\n éxAB.S12 _\u0301一\u00a0-]") for _ in range(12)) for _ in range(20)]
+            tok = small_tokenizer(pre.Sequence([step, byte_level()]))
+            want = [tok.encode(t).ids for t in texts]
+        except BaseException:  # not a pattern, or over Oniguruma's own limit (a panic)
+            continue
+        done = quire.run("tokenize", write_tokenizer(tmp_path, tok), "--json", stdin=lines(texts), check=False)
+        if done.returncode == 0:
+            got = [json.loads(line) for line in done.stdout.splitlines()]
+            assert not first_difference(texts, got, want), pattern
+            compared += 1
+        else:
+            reasons = [b"not supported", b"not fixed length", b"more steps than allowed", b"must end with a character"]
+            assert any(reason in done.stderr for reason in reasons), (pattern, done.stderr)
+    assert compared > 100
 
 
 def survives(tok, text):

@@ -109,3 +109,38 @@ def random_added(rng, tok):
         )
         (tok.add_special_tokens if token.special else tok.add_tokens)([token])
     return words
+
+
+class Patterns:
+    """Random regular expressions, of what Oniguruma and PCRE2 read differently above all."""
+
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+
+    def set_items(self, depth):
+        items = ["a", "b", "c-e", "0-9", r"\s", r"\S", r"\w", r"\W", r"\d", r"\D", r"\p{L}", r"\p{Lu}", r"\P{N}", "é"]
+        items += [r"\p{^L}", r"\h", r"\n", "-", r"\-", r"\]", ".", "|", "(", "一-龥", "$"]
+        if depth == 0:
+            items.append(f"[{self.set_items(1)}]")
+        return self.rng.choice(["", "", "^"]) + "".join(self.rng.choice(items) for _ in range(self.rng.randint(1, 4)))
+
+    def atom(self, depth):
+        kind = self.rng.random()
+        if kind < 0.35 or depth > 2:
+            return self.rng.choice(["a", "b", "l", " ", "1", "\n", "'", "é", ".", "x"])
+        if kind < 0.6:
+            return f"[{self.set_items(0)}]"
+        if kind < 0.8:
+            return self.rng.choice([r"\s", r"\S", r"\w", r"\W", r"\d", r"\p{L}", r"\p{N}", r"\P{L}", r"\b", r"\h", "$"])
+        opening = self.rng.choice(["(", "(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?m:"])
+        return opening + self.pattern(depth + 1) + ")"
+
+    def pattern(self, depth=0):
+        quantifiers = ["*", "+", "?", "{2}", "{1,3}", "{2,}", "{,2}", "*?", "+?", "??", "{1,2}?", "{2}?", "{1,3}+", "++"]
+        branches = []
+        for _ in range(self.rng.randint(1, 3)):
+            branch = ""
+            for _ in range(self.rng.randint(1, 3)):
+                branch += self.atom(depth) + (self.rng.choice(quantifiers) if self.rng.random() < 0.5 else "")
+            branches.append(branch)
+        return "|".join(branches)

@@ -148,6 +148,10 @@ static void refused_by_name(void **state)
         {"\\x{D800}", "\\x"},
         {"a{70000}", "number too big"},
         {"a{3,2}", "{3,2}"},
+        {"a**", "behind a quantifier"},
+        {"a{2}{2}", "behind a quantifier"},
+        {"(?i:a[b\\p{Lu}])", "\\p{Lu} under"},
+        {"(?i)\\p{Ll}", "\\p{Ll} under"},
         {"((((((((((a{1000}){1000}){1000}){1000}){1000}){1000}){1000}){1000}){1000}){1000})", "too large"},
         {"\xFF", "UTF-8"},
     };
