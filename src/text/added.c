@@ -50,16 +50,19 @@ const struct qr_added_token *qr_added_find(const struct qr_added *added, const c
 static enum qr_status grow(struct qr_added *added, struct qr_err *err)
 {
     size_t room = added->room ? added->room * 2 : 64;
-    struct qr_added_token *token = realloc(added->token, room * sizeof *token);
+    struct qr_added_token *token = calloc(room, sizeof *token);
     uint32_t *slot = calloc(2 * room, sizeof *slot);
 
-    if (token)
-        added->token = token;
     if (!token || !slot) {
+        free(token);
         free(slot);
         return qr_fail(err, QR_NOMEM, "out of memory for %zu added tokens", room);
     }
+    if (added->token)
+        memcpy(token, added->token, added->n * sizeof *token);
+    free(added->token);
     free(added->slot);
+    added->token = token;
     added->slot = slot;
     added->room = room;
     for (size_t i = 0; i < added->n; i++)
@@ -101,7 +104,7 @@ enum qr_status qr_added_add(struct qr_added *added, const struct qr_added_token 
         known->n = (uint32_t)n;
         return store_key(added, known, text, n, nfc, err);
     }
-    if (added->n == added->room)
+    if (!added->token || added->n == added->room)
         QR_TRY(grow(added, err));
     token = &added->token[added->n];
     *token = *how;

@@ -106,7 +106,7 @@ static void pass_bytes(struct qr_stream *stream, const char *s, size_t n, bool m
         /* the tail with what follows it, as one piece of up to 4 bytes */
         if (fresh > sizeof stream->tail - stream->n_tail)
             fresh = sizeof stream->tail - stream->n_tail;
-        if (fresh > 0)
+        if (s && fresh > 0)
             memcpy(stream->tail + stream->n_tail, s, fresh);
         len = qr_utf8_step(stream->tail, stream->n_tail + fresh, more, &cp);
         if (len == 0) { /* cut by the end */

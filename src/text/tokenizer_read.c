@@ -216,10 +216,14 @@ static size_t count_elements(struct qr_json_span span)
 enum qr_status qr_tokenizer_read_merges(struct qr_json_span span, const struct qr_vocab *vocab, struct qr_bpe *bpe,
                                         struct qr_err *err)
 {
-    struct qr_scan scan = {.p = span.s, .end = span.s + span.n, .what = "merges", .err = err};
-    enum qr_status status = qr_bpe_init(bpe, span.s ? count_elements(span) : 0, err);
+    struct qr_scan scan = {.p = span.s, .what = "merges", .err = err};
+    enum qr_status status;
 
-    if (status == QR_OK && span.s)
+    if (!span.s)
+        return qr_bpe_init(bpe, 0, err);
+    scan.end = span.s + span.n;
+    status = qr_bpe_init(bpe, count_elements(span), err);
+    if (status == QR_OK)
         status = read_merges(&scan, vocab, bpe);
     scan_free(&scan);
     return status;

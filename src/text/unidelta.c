@@ -73,8 +73,7 @@ static int compare(const void *key, const void *row)
 
 const char *qr_unidelta_category(uint32_t cp)
 {
-    const struct qr_unidelta *range =
-        bsearch(&cp, ranges, sizeof ranges / sizeof ranges[0], sizeof ranges[0], compare);
+    const struct qr_unidelta *range = bsearch(&cp, ranges, sizeof ranges / sizeof ranges[0], sizeof ranges[0], compare);
 
     return range ? range->gc : NULL;
 }
