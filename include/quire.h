@@ -119,8 +119,8 @@ struct qr_sampling {
     int max_tokens;           /* tokens to generate; -1: up to the context's end; 0: none */
     int min_tokens;           /* no end before that many */
     bool ignore_eos;
-    int logprobs;        /* -1: none; else the chosen token's and that many best ones, 0 .. 20 */
-    int prompt_logprobs; /* the same for the prompt's tokens */
+    int logprobs;             /* -1: none; else the chosen token's and that many best ones, 0 .. 20 */
+    int prompt_logprobs;      /* the same for the prompt's tokens */
     int prompt_logprobs_from; /* the first prompt token whose log-probability is wanted; 0: all */
     const struct qr_logit_bias *logit_bias;
     size_t n_logit_bias;

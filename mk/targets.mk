@@ -109,6 +109,7 @@ $(foreach a,sm_80 sm_90a,$(eval $(call cuda_rule,$(a))))
 # ---------------------------------------------------------------- style
 SOURCES := $(sort $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] examples/*.[ch]))
 UNITS := $(filter src/%.c examples/%.c,$(SOURCES))
+TIDY_UNITS := $(filter-out src/cpu/isa.c,$(UNITS)) # clang 14 knows no "f16c" in __builtin_cpu_supports
 LINT_FLAGS := -std=c11 -D_GNU_SOURCE -DQR_ISA=c -Iinclude -Isrc
 
 format:
@@ -118,7 +119,7 @@ format:
 lint:
 	@tools/deps.sh run lint
 	@clang-format --dry-run -Werror $(SOURCES)
-	@printf '%s\n' $(UNITS) | xargs -P $$(nproc) -n 1 sh -c 'clang-tidy --quiet "$$0" -- $(LINT_FLAGS) 2>/dev/null'
+	@printf '%s\n' $(TIDY_UNITS) | xargs -P $$(nproc) -n 1 sh -c 'clang-tidy --quiet "$$0" -- $(LINT_FLAGS) 2>/dev/null'
 	@cppcheck --quiet --std=c11 -j $$(nproc) --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
 	    --suppress=missingIncludeSystem --suppress=unknownMacro -D_GNU_SOURCE -DQR_ISA=c -Iinclude -Isrc $(UNITS)
 	@tools/check_includes.py

@@ -179,7 +179,7 @@ static int read_config(const struct cli_command *command, const struct cli_group
 /* --config is read before all else, so that words of the command line win. */
 static int config_first(const struct cli_command *command, const struct cli_group *groups, int argc, char **argv)
 {
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+    for (int i = 0; i < argc && argv[i] && strcmp(argv[i], "--") != 0; i++) {
         const char *path = NULL;
         if (strncmp(argv[i], "--config=", 9) == 0)
             path = argv[i] + 9;

@@ -15,10 +15,8 @@ struct convert {
 
 static int fail(const struct convert *c, struct qr_err *err)
 {
-    char where[32];
-    snprintf(where, sizeof where, "line %ld", c->line);
     if (c->line > 0)
-        qr_err_prefix(err, err->status, where);
+        qr_err_prefix(err, err->status, "line %ld", c->line);
     return cli_fail(err);
 }
 

@@ -105,9 +105,9 @@ static enum qr_status measure_peaks(struct qr_bench *bench, struct qr_err *err)
     peak->bench = bench;
     bench->peak.f32_gflop_s = measure_products(bench, peak, false);
     bench->peak.i16_gflop_s = measure_products(bench, peak, true);
-    double bytes =
-        (double)(QR_BENCH_MEMORY / (uint64_t)qr_pool_size(bench->pool) / 256 * 256) * qr_pool_size(bench->pool);
-    bench->peak.read_gb_s = bytes / qr_bench_time(bench, read_part, peak) * 1e-9;
+    uint64_t n_worker = (uint64_t)qr_pool_size(bench->pool);
+    uint64_t bytes = QR_BENCH_MEMORY / n_worker / 256 * 256 * n_worker;
+    bench->peak.read_gb_s = (double)bytes / qr_bench_time(bench, read_part, peak) * 1e-9;
     free(peak);
     return QR_OK;
 }

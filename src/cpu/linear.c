@@ -128,7 +128,8 @@ int qr_cpu_count_dots(const struct qr_cpu_exec *exec, int op)
 void qr_cpu_dot(const struct qr_cpu_exec *exec, int op, int item)
 {
     struct work work = work_of(exec, op);
-    int n_portion = count_portions(&work, exec->n_thread), i = item % n_portion;
+    int n_portion = count_portions(&work, exec->n_thread);
+    int i = item % n_portion; // NOLINT(clang-analyzer-core.DivideZero): the item exists, so there are portions
     int t0 = item / n_portion * work.act.chunk, left = work.act.n_token - t0;
     const struct qr_span *span = work.span;
     for (;; span++) {
