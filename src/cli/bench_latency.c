@@ -99,7 +99,7 @@ static int by_value(const void *a, const void *b)
 
 static double median(const struct run *runs, int64_t n, size_t field)
 {
-    double v[MAX_REPEAT];
+    double v[MAX_REPEAT] = {0};
     for (int64_t i = 0; i < n; i++)
         memcpy(&v[i], (const char *)&runs[i] + field, sizeof v[i]);
     qsort(v, (size_t)n, sizeof *v, by_value);
