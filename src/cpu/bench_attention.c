@@ -1,5 +1,5 @@
-/* bench_attention.c - attention over pages: one token after 4096, and 512 tokens after none; 8 kv heads of 128 with 4 query
- * heads each. */
+/* bench_attention.c - attention over pages: one token after 4096, and 512 tokens after none; 8 kv heads of 128 with 4
+ * query heads each. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* bench_linear.c - LINEAR's kernels: one token against weights that no cache holds, 8 and 512 tokens against a smaller matrix. */
+/* bench_linear.c - LINEAR's kernels: one token against weights that no cache holds, 8 and 512 tokens against a smaller
+ * matrix. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

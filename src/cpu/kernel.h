@@ -23,8 +23,8 @@ struct qr_act_meta {
     int32_t sum_high; /* of the codes 16..31 */
 };
 
-/* The input of a LINEAR in the order in which dot kernels read it. Tokens go in chunks; in the chunk of nt tokens that begins at
- * token t, token t + i's block b stands at index t * n_block + b * nt + i. */
+/* The input of a LINEAR in the order in which dot kernels read it. Tokens go in chunks; in the chunk of nt tokens that
+ * begins at token t, token t + i's block b stands at index t * n_block + b * nt + i. */
 struct qr_act {
     int n_token, n_col, n_block; /* n_block: n_col / 32 rounded up */
     int chunk;                   /* tokens of all chunks but the last */

@@ -1,5 +1,5 @@
-/* phase.c - a step's phases: one or two for each op. Ops so small that one worker does each of them whole follow one another in
- * one item: waiting costs more than they do. */
+/* phase.c - a step's phases: one or two for each op. Ops so small that one worker does each of them whole follow one
+ * another in one item: waiting costs more than they do. */
 #include "cpu/exec.h"
 
 #define GRAIN 8192 /* elements that are worth an item of their own */

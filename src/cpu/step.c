@@ -118,8 +118,8 @@ static void add_segments(struct qr_cpu_exec *exec, int sequence, int begin, int 
     }
 }
 
-/* Few tiles for many workers (decoding): sequences that bring few tokens are cut into segments, too, as long as the area
- * for partial results has room. Which way a token goes does not change its result. */
+/* Few tiles for many workers (decoding): sequences that bring few tokens are cut into segments, too, as long as the
+ * area for partial results has room. Which way a token goes does not change its result. */
 void qr_cpu_plan_attention(struct qr_cpu_exec *exec)
 {
     const struct qr_step *step = exec->step;

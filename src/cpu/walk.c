@@ -1,6 +1,6 @@
-/* walk.c - the workers run a step's phases in order. Items are taken from a counter, and a phase is over when all its items are
- * done, whoever did them: a worker that the system has put aside holds nobody up unless it holds an item. Who comes
- * back late walks through what the others have finished. */
+/* walk.c - the workers run a step's phases in order. Items are taken from a counter, and a phase is over when all its
+ * items are done, whoever did them: a worker that the system has put aside holds nobody up unless it holds an item.
+ * Who comes back late walks through what the others have finished. */
 #include <sched.h>
 #include "base/clock.h"
 #include "cpu/exec.h"

@@ -1,5 +1,5 @@
-/* test_attention.c - attention over pages of every instruction set that runs here, against softmax in double; the same bits in
- * any tile and when segments are split and merged; what lies behind the last token (NaN here) is not read. */
+/* test_attention.c - attention over pages of every instruction set that runs here, against softmax in double; the same
+ * bits in any tile and when segments are split and merged; what lies behind the last token (NaN here) is not read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

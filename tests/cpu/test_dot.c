@@ -1,5 +1,5 @@
-/* test_dot.c - LINEAR's kernels of every instruction set that runs here: against sums in double of the unpacked weights, for all
- * types and awkward shapes; and the same bits for a token whatever else the step holds. */
+/* test_dot.c - LINEAR's kernels of every instruction set that runs here: against sums in double of the unpacked
+ * weights, for all types and awkward shapes; and the same bits for a token whatever else the step holds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_exec.c - the executor on a small plan made by hand: weights in segments of several types seen through views, any number
- * of threads, and every lie that a step may tell. */
+/* test_exec.c - the executor on a small plan made by hand: weights in segments of several types seen through views,
+ * any number of threads, and every lie that a step may tell. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

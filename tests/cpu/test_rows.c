@@ -229,7 +229,8 @@ static void products(void **state)
     }
 }
 
-/* q, k, v of 3 tokens; pages of 2 layers. Checked against rotation in double, and that nothing else in the pages changes. */
+/* q, k, v of 3 tokens; pages of 2 layers. Checked against rotation in double, and that nothing else in the pages
+ * changes. */
 static void check_rope_store(const struct qr_cpu_table *table, enum qr_dtype type, uint32_t head_dim, bool norm)
 {
     enum { T = 3, HEADS = 4, KV = 2, BLOCKS = 3, LAYERS = 2 };

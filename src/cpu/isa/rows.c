@@ -1,5 +1,5 @@
-/* rows.c - norms, sums, products and SiLU, row by row. The norm in one and the norm in four ops do the same operations in the
- * same order, so both give the same bits. */
+/* rows.c - norms, sums, products and SiLU, row by row. The norm in one and the norm in four ops do the same operations
+ * in the same order, so both give the same bits. */
 #include <math.h>
 #include "cpu/isa/kernels.h"
 #include "cpu/isa/vec_math.h"

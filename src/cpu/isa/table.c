@@ -27,8 +27,8 @@ double QR_NAME(qr_k_read_sum)(const void *data, size_t bytes)
     return (double)v_sum(i_to_f(i_or(i_or(a, b), i_or(c, d))));
 }
 
-/* Independent chains of products, so that latency hides. The results are returned so that nothing is left out; they stay
- * finite. */
+/* Independent chains of products, so that latency hides. The results are returned so that nothing is left out; they
+ * stay finite. */
 double QR_NAME(qr_k_fma_peak)(int64_t n, bool integer, double *products)
 {
     vf f[V_CHAINS], x = v_set1(0.5f);

@@ -181,8 +181,8 @@ QR_INLINE vi i_load_i8(const uint8_t *p)
 #define i_sll32(x, n) ((vi){_mm256_slli_epi32((x).a, n), _mm256_slli_epi32((x).b, n)})
 #define i_sra32(x, n) ((vi){_mm256_srai_epi32((x).a, n), _mm256_srai_epi32((x).b, n)})
 
-/* The empty assembly keeps each sum where it is made: gcc 12 else forms all products of an unrolled block first, and spills
- * them (73 against 42 thousand million products a second on one core). */
+/* The empty assembly keeps each sum where it is made: gcc 12 else forms all products of an unrolled block first, and
+ * spills them (73 against 42 thousand million products a second on one core). */
 QR_INLINE vi i_dot(vi acc, vi w, vi x)
 {
     acc.a = _mm256_add_epi32(acc.a, _mm256_madd_epi16(w.a, x.a));

@@ -10,9 +10,9 @@ QR_INLINE vf v_exp2_int(vi n)
 }
 
 /* About 1 ulp. exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2 by Cody and Waite's subtraction in two parts;
- * exp(r) = 1 + r + r^2 P(r), P of degree 4 fitted for the least largest relative error (3.6e-9). 2^n is applied in two halves,
- * so that results go through subnormals to 0 and overflow to infinity. NaN stays NaN: v_min and v_max return their
- * second operand then. */
+ * exp(r) = 1 + r + r^2 P(r), P of degree 4 fitted for the least largest relative error (3.6e-9). 2^n is applied in two
+ * halves, so that results go through subnormals to 0 and overflow to infinity. NaN stays NaN: v_min and v_max return
+ * their second operand then. */
 QR_INLINE vf v_exp(vf x)
 {
     x = v_max(v_set1(-110.0f), v_min(v_set1(90.0f), x));
