@@ -14,6 +14,9 @@ static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, s
     struct qr_cpu_exec *self = self_of(exec);
     self->n_row = 0;
     QR_TRY(qr_cpu_check_step(self, step, err));
+    for (int i = 0; i < step->n_copy; i++)
+        memmove((uint8_t *)self->kv.data + (uint64_t)step->copy_to[i] * self->kv.block_bytes,
+                (uint8_t *)self->kv.data + (uint64_t)step->copy_from[i] * self->kv.block_bytes, self->kv.block_bytes);
     self->step = step;
     qr_cpu_plan_attention(self);
     qr_cpu_plan_phases(self);
@@ -23,10 +26,12 @@ static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, s
     return QR_OK;
 }
 
-static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, struct qr_err *err)
+static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, struct qr_picked *picked,
+                              struct qr_err *err)
 {
     struct qr_cpu_exec *self = self_of(exec);
     size_t stride;
+    (void)picked;
     (void)err;
     *result = (struct qr_result){.n_row = self->n_row, .logits = qr_cpu_value(self, self->plan->logits, &stride)};
     return QR_OK;

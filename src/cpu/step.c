@@ -44,6 +44,17 @@ static enum qr_status check_tokens(const struct qr_cpu_exec *exec, const struct 
     return QR_OK;
 }
 
+static enum qr_status check_copies(const struct qr_cpu_exec *exec, const struct qr_step *step, struct qr_err *err)
+{
+    int n_block = exec->limits.n_block;
+    for (int i = 0; i < step->n_copy; i++)
+        if (step->copy_from[i] < 0 || step->copy_from[i] >= n_block || step->copy_to[i] < 0 ||
+            step->copy_to[i] >= n_block)
+            return qr_fail(err, QR_INVALID, "block %d is to be copied to block %d but there are %d blocks",
+                           step->copy_from[i], step->copy_to[i], n_block);
+    return QR_OK;
+}
+
 static enum qr_status check_sequence(const struct qr_cpu_exec *exec, const struct qr_step *step, int s,
                                      struct qr_err *err)
 {
@@ -71,6 +82,7 @@ enum qr_status qr_cpu_check_step(const struct qr_cpu_exec *exec, const struct qr
 {
     QR_TRY(check_counts(exec, step, err));
     QR_TRY(check_tokens(exec, step, err));
+    QR_TRY(check_copies(exec, step, err));
     if (step->seq_begin[0] != 0)
         return qr_fail(err, QR_INVALID, "the first sequence of a step begins at row %d, not 0", step->seq_begin[0]);
     for (int s = 0; s < step->n_seq; s++)

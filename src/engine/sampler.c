@@ -60,26 +60,72 @@ static bool masks_ends(const struct qr_pick *pick)
     return pick->n_end > 0 && pick->n_output < pick->params->min_tokens;
 }
 
+static float penalised(float logit, int n_output, const struct qr_sampling *p)
+{
+    float v = logit > 0 ? logit / p->repetition_penalty : logit * p->repetition_penalty;
+    return n_output > 0 ? v - (p->frequency_penalty * (float)n_output + p->presence_penalty) : v;
+}
+
+/* How often id stands among the pending tokens. */
+static int n_pending(const struct qr_pick *pick, int32_t id)
+{
+    int n = 0;
+    for (int i = 0; i < pick->n_pending; i++)
+        n += pick->pending[i] == id;
+    return n;
+}
+
+static bool is_counted(const struct qr_pick *pick, int32_t id)
+{
+    for (int i = 0; i < pick->n_count; i++)
+        if (pick->count[i].id == id)
+            return true;
+    return false;
+}
+
+/* Steps 2 and 3. Pending tokens are few: drafts that wait for their verdict. */
+static void apply_penalties(float *l, const struct qr_pick *pick)
+{
+    for (int i = 0; i < pick->n_count; i++) {
+        const struct qr_count *c = &pick->count[i];
+        l[c->id] = penalised(l[c->id], c->n_output + n_pending(pick, c->id), pick->params);
+    }
+    for (int i = 0; i < pick->n_pending; i++) {
+        int32_t id = pick->pending[i];
+        bool first = true;
+        for (int k = 0; k < i; k++)
+            first = first && pick->pending[k] != id;
+        if (first && !is_counted(pick, id))
+            l[id] = penalised(l[id], n_pending(pick, id), pick->params);
+    }
+}
+
+static void apply_mask(float *l, int n_vocab, const uint32_t *mask)
+{
+    for (int v = 0; v < n_vocab; v += 32) {
+        uint32_t word = mask[v / 32];
+        for (int i = v; word != UINT32_MAX && i < v + 32 && i < n_vocab; i++)
+            if (!(word >> (i - v) & 1))
+                l[i] = -INFINITY;
+    }
+}
+
 /* Steps 1 to 4 on a copy; the row itself where none of them is on. */
 static const float *adjusted(struct qr_sampler *s, const float *logits, const struct qr_pick *pick)
 {
     const struct qr_sampling *p = pick->params;
-    if (p->n_logit_bias == 0 && !pick->tally && !masks_ends(pick))
+    if (p->n_logit_bias == 0 && !pick->count && !masks_ends(pick) && !pick->mask)
         return logits;
     float *l = s->logits;
     memcpy(l, logits, (size_t)s->n_vocab * sizeof(*l));
     for (size_t i = 0; i < p->n_logit_bias; i++)
         l[p->logit_bias[i].id] += p->logit_bias[i].bias;
-    for (int i = 0; pick->tally && i < pick->tally->n; i++) {
-        const struct qr_tally_entry *e = &pick->tally->entry[i];
-        float v = l[e->id];
-        v = v > 0 ? v / p->repetition_penalty : v * p->repetition_penalty;
-        if (e->n_output > 0)
-            v -= p->frequency_penalty * (float)e->n_output + p->presence_penalty;
-        l[e->id] = v;
-    }
+    if (pick->count)
+        apply_penalties(l, pick);
     for (int i = 0; masks_ends(pick) && i < pick->n_end; i++)
-        l[pick->end_ids[i]] = -INFINITY;
+        l[pick->end_id[i]] = -INFINITY;
+    if (pick->mask)
+        apply_mask(l, s->n_vocab, pick->mask);
     return l;
 }
 
@@ -195,7 +241,7 @@ enum qr_status qr_sampler_pick(struct qr_sampler *sampler, const float *logits, 
                        pick->position);
     if (scan.max == -INFINITY)
         return qr_fail(err, QR_INVALID,
-                       "no token is possible at position %u: relax logit_bias, min_tokens or the "
+                       "no token is possible at position %u: relax the constraint, logit_bias, min_tokens or the "
                        "stop ids",
                        pick->position);
     *id = pick->params->temperature < GREEDY_BELOW ? scan.argmax : sample(sampler, l, scan.max, pick);

@@ -4,7 +4,7 @@
  *   1 logit_bias is added
  *   2 repetition_penalty over prompt and output: l > 0 ? l / r : l * r (Keskar et al. 2019, CTRL)
  *   3 frequency_penalty * count and presence_penalty are taken away, over the output
- *   4 before min_tokens: ids that would end the text become impossible
+ *   4 before min_tokens: ids that would end the text become impossible; so do those that the mask leaves out
  *   5 temperature under 1e-5: the best token; else the logits are divided by it, and of the softmax stay
  *   6 top_k, the k most probable
  *   7 top_p, of these the fewest with that share of their sum (Holtzman et al. 2020)
@@ -17,25 +17,13 @@
 #define QR_ENGINE_SAMPLER_H
 #include "base/err.h"
 #include "engine/tally.h"
-
-#define QR_MAX_TOP 20 /* the most log-probabilities beside the chosen one */
+#include "plan/pick.h"
 
 struct qr_sampler;
 
 enum qr_status qr_sampler_create(int n_vocab, struct qr_sampler **sampler, struct qr_err *err);
 void qr_sampler_destroy(struct qr_sampler *sampler);
 uint64_t qr_sampler_bytes(int n_vocab); /* what create allocates */
-
-struct qr_pick {
-    const struct qr_sampling *params; /* values in range: request.c checks them */
-    uint64_t seed;
-    uint32_t choice;
-    uint32_t position;            /* of the token that is picked, in its sequence */
-    const struct qr_tally *tally; /* the sequence's tokens; NULL: none of the penalties is on */
-    const int32_t *end_ids;       /* [n_end] EOS and stop ids */
-    int n_end;
-    int n_output; /* tokens generated so far */
-};
 
 /* QR_INTERNAL when the logits hold NaN or +inf, QR_INVALID when the filters leave no token. */
 enum qr_status qr_sampler_pick(struct qr_sampler *sampler, const float *logits, const struct qr_pick *pick, int32_t *id,

@@ -64,8 +64,9 @@ static void work_row(struct qr_sampler *sampler, struct qr_row_work *work)
             .seed = job->seed,
             .choice = (uint32_t)seq->choice,
             .position = (uint32_t)seq->n_token,
-            .tally = job->penalised ? &seq->tally : NULL,
-            .end_ids = job->end_id,
+            .count = job->penalised ? seq->tally.entry : NULL,
+            .n_count = seq->tally.n,
+            .end_id = job->end_id,
             .n_end = job->n_end,
             .n_output = qr_sequence_n_output(seq),
         };
@@ -264,7 +265,7 @@ void qr_step_run(struct qr_engine *engine)
     mark_started(engine);
     enum qr_status status = qr_exec_submit(engine->parts.exec, &batch->step, &err);
     if (status == QR_OK)
-        status = qr_exec_collect(engine->parts.exec, &result, &err);
+        status = qr_exec_collect(engine->parts.exec, &result, NULL, &err);
     double ran = qr_now_s();
     if (status != QR_OK) { /* the step's sequences fail, the engine goes on */
         for (int i = 0; i < batch->n_item; i++)

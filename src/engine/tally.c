@@ -30,7 +30,7 @@ void qr_tally_count(struct qr_tally *tally, int32_t id, bool output)
     while (tally->slot[i] && tally->entry[tally->slot[i] - 1].id != id)
         i = (i + 1) & tally->mask;
     if (!tally->slot[i]) {
-        tally->entry[tally->n] = (struct qr_tally_entry){.id = id};
+        tally->entry[tally->n] = (struct qr_count){.id = id};
         tally->slot[i] = ++tally->n;
     }
     tally->entry[tally->slot[i] - 1].n_output += output;

@@ -3,16 +3,12 @@
 #ifndef QR_ENGINE_TALLY_H
 #define QR_ENGINE_TALLY_H
 #include "base/err.h"
-
-struct qr_tally_entry {
-    int32_t id;
-    int32_t n_output; /* times generated; 0: it stands in the prompt only */
-};
+#include "plan/pick.h"
 
 struct qr_tally {
     int n;
-    struct qr_tally_entry *entry; /* [n], in order of first appearance */
-    int32_t *slot;                /* [mask + 1] index into entry + 1; 0: empty */
+    struct qr_count *entry; /* [n], in order of first appearance */
+    int32_t *slot;          /* [mask + 1] index into entry + 1; 0: empty */
     uint32_t mask;
 };
 

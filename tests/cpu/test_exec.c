@@ -155,7 +155,7 @@ static void runs(void **state)
                 fail_msg("%s", err.message);
             for (int again = 0; again < 20; again++) {
                 assert_int_equal(qr_exec_submit(exec, &d.step, &err), QR_OK);
-                assert_int_equal(qr_exec_collect(exec, &result, &err), QR_OK);
+                assert_int_equal(qr_exec_collect(exec, &result, NULL, &err), QR_OK);
                 assert_int_equal(result.n_row, 3);
                 for (int r = 0; r < 3 && again == 0; r++) {
                     double want[VOCAB];
@@ -169,7 +169,7 @@ static void runs(void **state)
             }
             d.step.n_row = 0;
             assert_int_equal(qr_exec_submit(exec, &d.step, &err), QR_OK);
-            assert_int_equal(qr_exec_collect(exec, &result, &err), QR_OK);
+            assert_int_equal(qr_exec_collect(exec, &result, NULL, &err), QR_OK);
             assert_int_equal(result.n_row, 0);
             d.step.n_row = 3;
             qr_exec_destroy(exec);
@@ -247,11 +247,11 @@ static void refuses_bad_limits(void **state)
         struct qr_exec_limits limits;
         enum qr_status status;
     } bad[] = {
-        {{0, 1, 1, 1, 1, QR_F16}, QR_INVALID},         {{1, 0, 1, 1, 1, QR_F16}, QR_INVALID},
-        {{1, 1, 0, 1, 1, QR_F16}, QR_INVALID},         {{1, 1, 1, 0, 1, QR_F16}, QR_INVALID},
-        {{1, 1, 1, 1, 0, QR_F16}, QR_INVALID},         {{1, 1, 1, 1, 1, QR_Q8_0}, QR_UNSUPPORTED},
-        {{INT32_MAX, 1, 1, 1, 1, QR_F16}, QR_INVALID}, {{1, 1, 1, INT32_MAX, 1, QR_F16}, QR_INVALID},
-        {{1, 1, 1, 1, INT32_MAX, QR_F16}, QR_INVALID},
+        {{0, 1, 1, 1, 1, QR_F16, 0}, QR_INVALID},         {{1, 0, 1, 1, 1, QR_F16, 0}, QR_INVALID},
+        {{1, 1, 0, 1, 1, QR_F16, 0}, QR_INVALID},         {{1, 1, 1, 0, 1, QR_F16, 0}, QR_INVALID},
+        {{1, 1, 1, 1, 0, QR_F16, 0}, QR_INVALID},         {{1, 1, 1, 1, 1, QR_Q8_0, 0}, QR_UNSUPPORTED},
+        {{INT32_MAX, 1, 1, 1, 1, QR_F16, 0}, QR_INVALID}, {{1, 1, 1, INT32_MAX, 1, QR_F16, 0}, QR_INVALID},
+        {{1, 1, 1, 1, INT32_MAX, QR_F16, 0}, QR_INVALID},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(qr_cpu_memory(m.plan, &bad[i].limits, 2, &memory, &err), bad[i].status);

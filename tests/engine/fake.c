@@ -73,8 +73,10 @@ static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, s
     return QR_OK;
 }
 
-static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, struct qr_err *err)
+static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, struct qr_picked *picked,
+                              struct qr_err *err)
 {
+    (void)picked;
     struct fake *f = (struct fake *)exec;
     (void)err;
     *result = (struct qr_result){f->n_row, f->logits};
@@ -89,7 +91,7 @@ static void destroy(struct qr_exec *exec)
     free(f);
 }
 
-static const struct qr_exec_ops ops = {"fake", submit, collect, destroy};
+static const struct qr_exec_ops ops = {.name = "fake", .submit = submit, .collect = collect, .destroy = destroy};
 
 struct qr_engine *fake_try_engine(struct qr_exec_limits limits, struct fake **fake)
 {

@@ -174,7 +174,8 @@ static void bias_and_penalties(void **state)
         }
         int n = reference(l, &p, kept);
         struct qr_pick in = pick_of(&p, 7, round);
-        in.tally = &tally;
+        in.count = tally.entry;
+        in.n_count = tally.n;
         check_pick(kept, n, (double)qr_rand_uniform(7, 0, round), pick(s, &in));
         p.temperature = 0;
         struct ref best = {0};
@@ -223,7 +224,7 @@ static void min_tokens_masks_the_ends(void **state)
     logits[1000] = 38;
     p.temperature = 0;
     p.min_tokens = 4;
-    in.end_ids = ends;
+    in.end_id = ends;
     in.n_end = 2;
     in.n_output = 3;
     assert_int_equal(pick(s, &in), 1000);

@@ -148,7 +148,7 @@ void runner_step(struct runner *r, const int *take)
     struct qr_result result;
     struct qr_err err;
     must(qr_exec_submit(r->exec, &step, &err), &err, "submit");
-    must(qr_exec_collect(r->exec, &result, &err), &err, "collect");
+    must(qr_exec_collect(r->exec, &result, NULL, &err), &err, "collect");
     assert_int_equal(result.n_row, n_row);
     keep_logits(r, &result, n_row, owner);
 }
