@@ -92,6 +92,7 @@ struct qr_engine_options {
     int max_num_batched_tokens; /* tokens in one step; 0: 512 */
     int64_t kv_cache_tokens;    /* that the KV cache holds, over all sequences; 0: one sequence of max_model_len */
     int64_t fuse_mask;          /* bits of plan/fuse.h; -1: the default set */
+    bool no_prefix_cache;       /* beginnings that requests have in common are computed again for each */
 };
 
 enum qr_status qr_engine_create(struct qr_model *model, const struct qr_engine_options *options,
@@ -133,13 +134,28 @@ struct qr_sampling {
 /* Neutral values, overlaid with the model's generation_config where it has one. model may be NULL. */
 void qr_sampling_defaults(const struct qr_model *model, struct qr_sampling *sampling);
 
+/* What a text may be, said token by token: a grammar, a list of words. clone is called in qr_engine_submit, the others
+ * by the engine's thread, between two steps: they must be quick. */
+struct qr_constraint {
+    void *ctx;
+    /* bits [(n_vocab + 31) / 32], all 0: set bit v % 32 of word v / 32 for each id v that may come next, an end of text
+     * among them where the text may end. No bit set, or an error: the request ends with an error. */
+    enum qr_status (*mask)(void *ctx, uint32_t *bits, struct qr_err *err);
+    enum qr_status (*accept)(void *ctx, int32_t id, struct qr_err *err); /* id was generated */
+    void *(*clone)(const void *ctx); /* a state of its own for a choice; NULL: out of memory */
+    void (*destroy)(void *ctx);      /* of a clone */
+};
+
 struct qr_request {
     const int32_t *prompt; /* ids */
     size_t n_prompt;
     struct qr_sampling sampling;
-    int n;             /* choices; 0 or 1: one */
-    int priority;      /* lower goes first */
-    bool keep_special; /* text of special tokens is sent too */
+    int n;                                  /* choices; 0 or 1: one */
+    int priority;                           /* lower goes first */
+    bool keep_special;                      /* text of special tokens is sent too */
+    uint64_t key;                           /* whose request it is: keys are served in turn */
+    uint64_t cache_salt;                    /* beginnings are shared among requests with the same salt only */
+    const struct qr_constraint *constraint; /* cloned for each choice; NULL: none */
 };
 
 /* Puts a request into the engine's queue. *id tells its events. Errors: QR_INVALID (a field out of

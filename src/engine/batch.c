@@ -16,8 +16,10 @@ enum qr_status qr_batch_init(struct qr_batch *batch, int max_token, int max_seq,
     batch->seq_len = calloc(s, sizeof(int32_t));
     batch->block_table = calloc(s * (size_t)max_block, sizeof(int32_t));
     batch->row = calloc((size_t)max_row, sizeof(int32_t));
+    batch->copy_from = calloc(s, sizeof(int32_t));
+    batch->copy_to = calloc(s, sizeof(int32_t));
     if (!batch->item || !batch->token || !batch->position || !batch->slot || !batch->seq_begin || !batch->seq_len ||
-        !batch->block_table || !batch->row) {
+        !batch->block_table || !batch->row || !batch->copy_from || !batch->copy_to) {
         qr_batch_free(batch);
         return qr_fail(err, QR_NOMEM, "out of memory for steps of %d tokens and %d sequences", max_token, max_seq);
     }
@@ -30,13 +32,15 @@ enum qr_status qr_batch_init(struct qr_batch *batch, int max_token, int max_seq,
         .block_table = batch->block_table,
         .table_stride = max_block,
         .row = batch->row,
+        .copy_from = batch->copy_from,
+        .copy_to = batch->copy_to,
     };
     return QR_OK;
 }
 
 uint64_t qr_batch_bytes(int max_token, int max_seq, int max_row, int max_block)
 {
-    return sizeof(int32_t) * (3 * (uint64_t)max_token + 2 * (uint64_t)max_seq + 1 + (uint64_t)max_row +
+    return sizeof(int32_t) * (3 * (uint64_t)max_token + 4 * (uint64_t)max_seq + 1 + (uint64_t)max_row +
                               (uint64_t)max_seq * (uint64_t)max_block) +
            sizeof(struct qr_batch_item) * (uint64_t)max_seq;
 }
@@ -51,31 +55,47 @@ void qr_batch_free(struct qr_batch *batch)
     free(batch->seq_len);
     free(batch->block_table);
     free(batch->row);
+    free(batch->copy_from);
+    free(batch->copy_to);
     *batch = (struct qr_batch){0};
 }
 
 void qr_batch_clear(struct qr_batch *batch)
 {
     batch->n_item = 0;
-    batch->step.n_token = batch->step.n_seq = batch->step.n_row = 0;
+    batch->step.n_token = batch->step.n_seq = batch->step.n_row = batch->step.n_copy = 0;
+}
+
+void qr_batch_copy(struct qr_batch *batch, int32_t from, int32_t to)
+{
+    int i = batch->step.n_copy++;
+    batch->copy_from[i] = from;
+    batch->copy_to[i] = to;
 }
 
 void qr_batch_add(struct qr_batch *batch, struct qr_sequence *seq, int n)
 {
     struct qr_step *step = &batch->step;
-    int first = seq->n_computed, s = step->n_seq++;
+    int first = seq->n_computed, s = step->n_seq++, known = seq->n_token + seq->n_draft, lo;
     for (int i = 0; i < n; i++) {
         int at = step->n_token + i, position = first + i;
-        batch->token[at] = seq->token[position];
+        batch->token[at] = position < known ? seq->token[position] : seq->ahead[position - known];
         batch->position[at] = position;
         batch->slot[at] = seq->block[position / QR_PAGE] * QR_PAGE + position % QR_PAGE;
     }
-    int lo = qr_sequence_first_row(seq), hi = qr_sequence_last_row(seq);
-    lo = lo > first ? lo : first;
-    hi = hi < first + n ? hi : first + n - 1;
-    int n_row = hi >= lo ? hi - lo + 1 : 0;
+    int n_row = qr_sequence_rows(seq, first, n, &lo), n_given = seq->n_prompt - 1 - lo;
+    n_given = n_given < 0 ? 0 : n_given < n_row ? n_given : n_row;
     batch->item[batch->n_item++] = (struct qr_batch_item){
-        .seq = seq, .position = first, .n = n, .row = step->n_row, .n_row = n_row, .row_position = lo};
+        .seq = seq,
+        .position = first,
+        .n = n,
+        .row = step->n_row,
+        .n_row = n_row,
+        .row_position = lo,
+        .n_given = n_given,
+        .first_logprob = seq->next_logprob,
+        .n_logprob = seq->next_logprob < seq->n_prompt ? n_given + (seq->next_logprob == 0) : 0,
+    };
     for (int i = 0; i < n_row; i++)
         batch->row[step->n_row++] = step->n_token + lo - first + i;
     batch->seq_begin[s] = step->n_token;

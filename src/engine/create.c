@@ -30,6 +30,7 @@ enum qr_status qr_engine_create(struct qr_model *model, const struct qr_engine_o
             .device = qr_isa_name(setup.isa),
             .weight_bytes = setup.weight_bytes,
             .kv_token_bytes = setup.block_bytes / QR_PAGE,
+            .no_prefix_cache = options && options->no_prefix_cache,
         };
         status = qr_engine_start(&parts, engine, err);
     }
@@ -70,11 +71,12 @@ enum qr_status qr_model_ledger(const struct qr_model *model, const struct qr_eng
     qr_ledger_add(ledger, s.memory.workspace, "workspace", "%d threads", s.n_thread);
     qr_ledger_add(ledger, s.memory.tables, "cos and sin", "%d positions", l->max_len);
     uint64_t sampling = qr_sampler_bytes(model->config.n_vocab) * (uint64_t)s.n_thread +
-                        sizeof(struct qr_row_work) * (uint64_t)l->max_row;
+                        (sizeof(struct qr_pick) + sizeof(struct qr_picked)) * (uint64_t)l->max_row;
     qr_ledger_add(ledger, s.memory.step, "step", "%d rows that want logits", l->max_row);
     qr_ledger_add(ledger, sampling, "sampling", "%d threads", s.n_thread);
-    qr_ledger_add(ledger, qr_batch_bytes(l->max_token, l->max_seq, l->max_row, qr_blocks_for(l->max_len)), "scheduling",
-                  "%d sequences", l->max_seq);
+    uint64_t scheduling =
+        qr_batch_bytes(l->max_token, l->max_seq, l->max_row, qr_blocks_for(l->max_len)) + qr_blocks_bytes(l->n_block);
+    qr_ledger_add(ledger, scheduling, "scheduling", "%d sequences, %d blocks", l->max_seq, l->n_block);
     qr_ledger_add(ledger, model->text_bytes, "tokenizer", NULL);
     qr_ledger_add(ledger, qr_memory_of_files(), "program", "code, libraries, headers of the model file");
     qr_setup_free(&s);

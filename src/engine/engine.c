@@ -13,8 +13,7 @@
 static void take_new(struct qr_engine *e)
 {
     for (; e->first_new; e->first_new = e->first_new->next)
-        for (int i = 0; i < e->first_new->n_choice; i++)
-            qr_scheduler_add(&e->scheduler, &e->first_new->choice[i]);
+        qr_scheduler_join(&e->scheduler, e->first_new);
 }
 
 static void wait_idle(struct qr_engine *e)
@@ -36,7 +35,7 @@ static bool take_input(struct qr_engine *e)
         if (e->stopping)
             break;
         take_new(e);
-        if (e->any_cancelled || e->scheduler.n_running + e->scheduler.n_waiting > 0)
+        if (e->any_cancelled || e->scheduler.n_running + e->scheduler.queue.n_waiting > 0)
             break;
         e->stats.n_running = e->stats.n_waiting = 0;
         e->stats.n_free_block = e->scheduler.blocks.n_free;
@@ -47,13 +46,13 @@ static bool take_input(struct qr_engine *e)
     return go_on;
 }
 
-/* The first job that was cancelled and still lives; NULL: none is left. */
+/* The first job that was cancelled and does not know it yet; NULL: none is left. */
 static struct qr_job *next_cancelled(struct qr_engine *e)
 {
     pthread_mutex_lock(&e->mutex);
     take_new(e); /* what ends must be known to the scheduler */
     struct qr_job *job = e->any_cancelled ? e->first : NULL;
-    while (job && !atomic_load(&job->cancelled))
+    while (job && (job->ending || !atomic_load(&job->cancelled)))
         job = job->next;
     if (!job)
         e->any_cancelled = false;
@@ -61,15 +60,47 @@ static struct qr_job *next_cancelled(struct qr_engine *e)
     return job;
 }
 
-static void end_job(struct qr_engine *e, struct qr_job *job, enum qr_finish finish, const struct qr_err *error)
+/* Choices that a step in flight works on end as it lands. */
+static void cancel_job(struct qr_engine *e, struct qr_job *job)
 {
-    int n = job->n_choice;
-    int left = n - job->n_ended; /* the job is freed with its last choice */
-    for (int i = 0; i < n && left > 0; i++)
-        if (job->choice[i].state != QR_SEQ_ENDED) {
-            left--;
-            qr_sequence_finish(e, &job->choice[i], finish, error);
-        }
+    int n = job->n_choice, left = n - job->n_ended; /* the job is freed with its last choice */
+    job->ending = true;
+    for (int i = 0; i < n && left > 0; i++) {
+        struct qr_sequence *seq = &job->choice[i];
+        if (seq->state == QR_SEQ_ENDED)
+            continue;
+        left--;
+        if (seq->n_flight > 0)
+            seq->cancelled = true;
+        else
+            qr_sequence_finish(e, seq, QR_FINISH_CANCELLED, NULL);
+    }
+}
+
+/* Sequences that decode are given tokens to judge. */
+static void propose(struct qr_engine *e)
+{
+    const struct qr_drafter *d = &e->parts.drafter;
+    for (int i = 0; d->most > 0 && i < e->scheduler.n_running; i++) {
+        struct qr_sequence *seq = e->scheduler.running[i];
+        int most = seq->max_output - qr_sequence_n_output(seq) - 1; /* the step gives one token more */
+        most = most < d->most ? most : d->most;
+        if (seq->state == QR_SEQ_RUNNING && seq->n_flight == 0 && seq->n_token - seq->n_computed == 1 && most > 0 &&
+            !seq->constraint && qr_sequence_n_output(seq) > 0)
+            seq->n_draft = d->propose(d->ctx, seq->token, seq->n_token, most, seq->token + seq->n_token);
+    }
+}
+
+/* Cannot be: what was accepted fits alone. */
+static void fail_stuck(struct qr_engine *e)
+{
+    struct qr_sequence *seq = qr_queue_first(&e->scheduler.queue);
+    struct qr_err err;
+    if (!seq)
+        return;
+    qr_fail(&err, QR_INTERNAL, "the scheduler found no room for a request of %d tokens among %d blocks", seq->n_token,
+            e->scheduler.blocks.n_block);
+    qr_sequence_finish(e, seq, QR_FINISH_ERROR, &err);
 }
 
 static void *engine_main(void *arg)
@@ -77,28 +108,32 @@ static void *engine_main(void *arg)
     struct qr_engine *e = arg;
     while (take_input(e)) {
         for (struct qr_job *job; (job = next_cancelled(e));)
-            end_job(e, job, QR_FINISH_CANCELLED, NULL);
-        qr_scheduler_plan(&e->scheduler, &e->batch);
-        if (e->batch.n_item > 0) {
-            qr_step_run(e);
-        } else if (e->scheduler.first) { /* cannot be: what was accepted fits alone */
-            struct qr_err err;
-            qr_fail(&err, QR_INTERNAL, "the scheduler found no room for a request of %d tokens among %d blocks",
-                    e->scheduler.first->n_token, e->scheduler.blocks.n_block);
-            qr_sequence_finish(e, e->scheduler.first, QR_FINISH_ERROR, &err);
-        }
+            cancel_job(e, job);
+        propose(e);
+        enum qr_planned planned = qr_scheduler_plan(&e->scheduler, qr_step_next(e), e->n_flight > 0);
+        if (planned == QR_PLAN_STEP)
+            qr_step_launch(e);
+        else if (planned == QR_PLAN_IDLE)
+            fail_stuck(e);
+        if (e->n_flight > (planned == QR_PLAN_STEP ? e->parts.run_ahead : 0))
+            qr_step_land(e);
         qr_events_publish(e->events, &e->out);
     }
+    while (e->n_flight > 0)
+        qr_step_land(e);
     return NULL;
 }
 
-void qr_engine_forget(struct qr_engine *e, struct qr_job *job)
+void qr_engine_gone(struct qr_engine *e, struct qr_job *job)
 {
+    if (++job->n_ended < job->n_choice)
+        return;
+    qr_scheduler_leave(&e->scheduler, job);
     pthread_mutex_lock(&e->mutex);
     *(job->prev ? &job->prev->next : &e->first) = job->next;
     *(job->next ? &job->next->prev : &e->last) = job->prev;
     pthread_mutex_unlock(&e->mutex);
-    if (job->counted)
+    if (atomic_load(&job->counted))
         atomic_fetch_sub(&e->n_queued, 1);
     qr_job_destroy(job, e->events);
 }
@@ -114,11 +149,14 @@ static void free_all(struct qr_engine *e)
     }
     qr_events_destroy(e->events);
     qr_scheduler_free(&e->scheduler);
-    qr_batch_free(&e->batch);
+    for (int i = 0; e->ring && i < e->n_ring; i++)
+        qr_batch_free(&e->ring[i]);
+    free(e->ring);
     for (int i = 0; e->sampler && i < e->n_sampler; i++)
         qr_sampler_destroy(e->sampler[i]);
     free(e->sampler);
-    free(e->work);
+    free(e->pick);
+    free(e->picked);
     pthread_mutex_destroy(&e->mutex);
     pthread_cond_destroy(&e->wake);
     free(e);
@@ -129,12 +167,18 @@ static enum qr_status allocate(struct qr_engine *e, struct qr_err *err)
     const struct qr_exec_limits *l = &e->parts.limits;
     QR_TRY(qr_events_create(&e->events, err));
     QR_TRY(qr_scheduler_init(&e->scheduler, l->n_block, l->max_token, l->max_seq, l->max_row, err));
-    QR_TRY(qr_batch_init(&e->batch, l->max_token, l->max_seq, l->max_row, qr_blocks_for(l->max_len), err));
-    int n = e->parts.pool ? qr_pool_size(e->parts.pool) : 1;
+    e->scheduler.prefix_cache = !e->parts.no_prefix_cache;
+    e->scheduler.drafts = e->parts.drafter.most > 0;
+    int n = e->parts.pool ? qr_pool_size(e->parts.pool) : 1, n_ring = e->parts.run_ahead + 1;
+    e->ring = calloc((size_t)n_ring, sizeof(*e->ring));
     e->sampler = calloc((size_t)n, sizeof(struct qr_sampler *));
-    e->work = calloc((size_t)l->max_row, sizeof(*e->work));
-    if (!e->sampler || !e->work)
+    e->pick = calloc((size_t)l->max_row, sizeof(*e->pick));
+    e->picked = calloc((size_t)l->max_row, sizeof(*e->picked));
+    if (!e->ring || !e->sampler || !e->pick || !e->picked)
         return qr_fail(err, QR_NOMEM, "out of memory for %d rows of results", l->max_row);
+    for (; e->n_ring < n_ring; e->n_ring++)
+        QR_TRY(
+            qr_batch_init(&e->ring[e->n_ring], l->max_token, l->max_seq, l->max_row, qr_blocks_for(l->max_len), err));
     for (; e->n_sampler < n; e->n_sampler++)
         QR_TRY(qr_sampler_create(e->parts.n_vocab, &e->sampler[e->n_sampler], err));
     return QR_OK;
@@ -142,9 +186,12 @@ static enum qr_status allocate(struct qr_engine *e, struct qr_err *err)
 
 enum qr_status qr_engine_start(const struct qr_engine_parts *parts, struct qr_engine **engine, struct qr_err *err)
 {
-    struct qr_engine *e = calloc(1, sizeof(*e));
     pthread_condattr_t attr;
     *engine = NULL;
+    if (parts->run_ahead < 0 || parts->run_ahead > (parts->exec->ops->sample ? QR_MAX_AHEAD : 0))
+        return qr_fail(err, QR_INVALID, "run_ahead is %d: the executor %s allows %d at most", parts->run_ahead,
+                       parts->exec->ops->name, parts->exec->ops->sample ? QR_MAX_AHEAD : 0);
+    struct qr_engine *e = calloc(1, sizeof(*e));
     if (!e)
         return qr_fail(err, QR_NOMEM, "out of memory for an engine");
     e->parts = *parts;
@@ -197,24 +244,40 @@ void qr_engine_destroy(struct qr_engine *engine)
 
 /* ---------------------------------------------------------------- what other threads call */
 
+/* Under the mutex. The queue is full, or this key has as many in it as are left for all others: one key alone fills
+ * half of it (dynamic thresholds: Choudhury and Hahne, 1998). */
+static bool is_busy(struct qr_engine *engine, uint64_t key)
+{
+    int left = QR_MAX_QUEUE - atomic_load(&engine->n_queued), same = 0;
+    if (left > QR_MAX_QUEUE / 2)
+        return false;
+    for (const struct qr_job *job = engine->first; job && same < left; job = job->next)
+        same += job->key == key && atomic_load(&job->counted);
+    return same >= left;
+}
+
+static enum qr_status busy(struct qr_engine *engine, struct qr_err *err)
+{
+    return qr_fail(err, QR_BUSY, "%d requests wait already (the queue holds %d, one key half of it): try again later",
+                   atomic_load(&engine->n_queued), QR_MAX_QUEUE);
+}
+
 enum qr_status qr_engine_submit(struct qr_engine *engine, const struct qr_request *request, uint64_t *id,
                                 struct qr_err *err)
 {
     struct qr_job *job;
     *id = 0;
     if (atomic_load(&engine->n_queued) >= QR_MAX_QUEUE) /* before a long prompt is copied; made sure of below */
-        return qr_fail(err, QR_BUSY, "%d requests wait already, the most that the queue holds: try again later",
-                       QR_MAX_QUEUE);
+        return busy(engine, err);
     QR_TRY(qr_job_create(request, &engine->limits, engine->events, &job, err));
     pthread_mutex_lock(&engine->mutex);
-    if (atomic_load(&engine->n_queued) >= QR_MAX_QUEUE) {
+    if (is_busy(engine, job->key)) {
         pthread_mutex_unlock(&engine->mutex);
         qr_job_destroy(job, engine->events);
-        return qr_fail(err, QR_BUSY, "%d requests wait already, the most that the queue holds: try again later",
-                       QR_MAX_QUEUE);
+        return busy(engine, err);
     }
     atomic_fetch_add(&engine->n_queued, 1);
-    job->counted = true;
+    atomic_store(&job->counted, true);
     job->id = *id = engine->next_id++;
     for (int i = 0; i < job->n_choice; i++)
         job->choice[i].order = engine->next_order++;

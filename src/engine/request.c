@@ -10,6 +10,9 @@ static void free_sequence(struct qr_sequence *seq, struct qr_events *events)
 {
     free(seq->token);
     free(seq->block);
+    free(seq->mask);
+    if (seq->constraint)
+        seq->job->constraint.destroy(seq->constraint);
     qr_tally_free(&seq->tally);
     qr_stream_destroy(seq->stream);
     qr_events_give_back(events, seq->done);
@@ -22,6 +25,7 @@ void qr_job_destroy(struct qr_job *job, struct qr_events *events)
     for (int i = 0; job->choice && i < job->n_choice; i++)
         free_sequence(&job->choice[i], events);
     free(job->choice);
+    free(job->own_flow);
     free(job->end_id);
     free((void *)job->params.logit_bias);
     free(job);
@@ -71,6 +75,12 @@ static enum qr_status init_sequence(struct qr_sequence *seq, struct qr_job *job,
     if (!seq->token || !seq->block || !seq->done)
         return no_memory(request, err);
     memcpy(seq->token, request->prompt, (size_t)n * sizeof(*seq->token));
+    if (request->constraint) {
+        seq->mask = calloc(((size_t)limits->n_vocab + 31) / 32, sizeof(*seq->mask));
+        seq->constraint = request->constraint->clone(request->constraint->ctx);
+        if (!seq->mask || !seq->constraint)
+            return no_memory(request, err);
+    }
     if (job->penalised) {
         QR_TRY(qr_tally_init(&seq->tally, seq->room < limits->n_vocab ? seq->room : limits->n_vocab, err));
         for (int i = 0; i < n; i++)
@@ -96,9 +106,15 @@ enum qr_status qr_job_create(const struct qr_request *request, const struct qr_r
     j->seed = p->has_seed ? p->seed : qr_rand_fresh_seed();
     j->penalised = p->repetition_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0;
     j->n_choice = request->n > 1 ? request->n : 1;
+    j->key = request->key;
+    j->salt = request->cache_salt;
+    if (request->constraint)
+        j->constraint = *request->constraint;
     j->submitted_s = qr_now_s();
     j->choice = calloc((size_t)j->n_choice, sizeof(*j->choice));
-    enum qr_status status = copy_arrays(j, limits) && j->choice ? QR_OK : no_memory(request, err);
+    j->own_flow = calloc(1, sizeof(*j->own_flow));
+    bool got = copy_arrays(j, limits) && j->choice && j->own_flow;
+    enum qr_status status = got ? QR_OK : no_memory(request, err);
     for (int i = 0; status == QR_OK && i < j->n_choice; i++)
         status = init_sequence(&j->choice[i], j, request, limits, events, err);
     j->params.stop = NULL; /* the caller's; the streams have copies */

@@ -231,19 +231,26 @@ static int32_t sample(struct qr_sampler *s, const float *l, float max, const str
     return draw(s->list, n, u);
 }
 
+enum qr_status qr_sampler_fail(enum qr_status status, uint32_t position, struct qr_err *err)
+{
+    if (status == QR_INVALID)
+        return qr_fail(
+            err, status,
+            "no token is possible at position %u: relax the constraint, logit_bias, min_tokens or the stop ids",
+            position);
+    return qr_fail(err, status, "the model's output for position %u is not finite, the weights may be damaged",
+                   position);
+}
+
 enum qr_status qr_sampler_pick(struct qr_sampler *sampler, const float *logits, const struct qr_pick *pick, int32_t *id,
                                struct qr_err *err)
 {
     const float *l = adjusted(sampler, logits, pick);
     struct qr_logit_scan scan = qr_logit_scan(l, sampler->n_vocab, sampler->block_max);
     if (scan.bad)
-        return qr_fail(err, QR_INTERNAL, "the model's output for position %u is not finite, the weights may be damaged",
-                       pick->position);
+        return qr_sampler_fail(QR_INTERNAL, pick->position, err);
     if (scan.max == -INFINITY)
-        return qr_fail(err, QR_INVALID,
-                       "no token is possible at position %u: relax the constraint, logit_bias, min_tokens or the "
-                       "stop ids",
-                       pick->position);
+        return qr_sampler_fail(QR_INVALID, pick->position, err);
     *id = pick->params->temperature < GREEDY_BELOW ? scan.argmax : sample(sampler, l, scan.max, pick);
     return QR_OK;
 }

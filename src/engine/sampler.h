@@ -28,6 +28,8 @@ uint64_t qr_sampler_bytes(int n_vocab); /* what create allocates */
 /* QR_INTERNAL when the logits hold NaN or +inf, QR_INVALID when the filters leave no token. */
 enum qr_status qr_sampler_pick(struct qr_sampler *sampler, const float *logits, const struct qr_pick *pick, int32_t *id,
                                struct qr_err *err);
+/* What a status of a pick means, as an error; returns it. */
+enum qr_status qr_sampler_fail(enum qr_status status, uint32_t position, struct qr_err *err);
 /* Log-probability and rank of id, and the n_top (0 .. 20) best. out->top: room for n_top. */
 enum qr_status qr_sampler_logprob(struct qr_sampler *sampler, const float *logits, int32_t id, int n_top,
                                   struct qr_token_logprob *out, struct qr_err *err);

@@ -9,10 +9,12 @@ struct qr_engine_stats {
     int n_block, n_free_block;
     int n_running, n_waiting, peak_running; /* sequences */
     uint64_t n_step, n_preempted;
-    uint64_t n_token;  /* that went through the model */
-    uint64_t n_output; /* that were generated */
-    double step_s;     /* wall seconds in the executor */
-    double sample_s;   /* in sampling and log-probabilities */
+    uint64_t n_token;           /* that went through the model */
+    uint64_t n_output;          /* that were generated */
+    uint64_t n_asked, n_cached; /* prompt tokens of sequences that started; of these, found in the prefix cache */
+    uint64_t n_draft, n_taken;  /* tokens that were proposed to steps; of these, taken */
+    double step_s;              /* wall seconds in the executor */
+    double sample_s;            /* in sampling and log-probabilities */
 };
 void qr_engine_stats(struct qr_engine *engine, struct qr_engine_stats *stats);
 

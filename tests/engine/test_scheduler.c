@@ -1,305 +1,253 @@
 /* test_scheduler.c - blocks and scheduler under random operations, with what must always hold checked after each; and
- * the order in which sequences are served. No executor: a step "computes" at once. */
+ * the order in which sequences are served. No executor and no engine: world.c computes and lands. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "base/rand.h"
-#include "engine/scheduler.h"
+#include "world.h"
 
-enum { MAX_LEN = 200, N_BLOCK = 20, MAX_LIVE = 40 };
+static struct world world;
 
-struct world {
-    struct qr_scheduler s;
-    struct qr_batch batch;
-    struct qr_sequence *live[MAX_LIVE];
-    int n_live;
-    uint64_t order, draw;
-    int max_token, max_row;
-};
-
-static int below(struct world *w, int n)
+static struct qr_sequence *add(struct world *w, int n_prompt, int max_output, int priority)
 {
-    return (int)(qr_rand_uniform(11, 0, (uint32_t)w->draw++) * (float)n);
+    struct world_ask ask = {.family = (int)w->order + 10, .n_prompt = n_prompt, .max_output = max_output};
+    ask.n_choice = 1;
+    ask.priority = priority;
+    return &world_add(w, ask)->choice[0];
 }
 
-static void make_world(struct world *w, int n_block, int max_token, int max_seq, int max_row)
+static void add_random(struct world *w)
 {
-    memset(w, 0, sizeof *w);
-    w->max_token = max_token;
-    w->max_row = max_row;
-    assert_int_equal(qr_scheduler_init(&w->s, n_block, max_token, max_seq, max_row, NULL), QR_OK);
-    assert_int_equal(qr_batch_init(&w->batch, max_token, max_seq, max_row, qr_blocks_for(MAX_LEN), NULL), QR_OK);
-}
-
-static struct qr_sequence *add(struct world *w, int n_prompt, int max_output, bool logprobs, int priority)
-{
-    struct qr_sequence *seq = calloc(1, sizeof *seq);
-    assert_non_null(seq);
-    seq->room = n_prompt + max_output;
-    seq->token = calloc((size_t)seq->room, sizeof *seq->token);
-    seq->block = calloc((size_t)qr_blocks_for(seq->room), sizeof *seq->block);
-    assert_non_null(seq->token);
-    assert_non_null(seq->block);
-    seq->n_token = seq->n_prompt = n_prompt;
-    seq->max_output = max_output;
-    seq->next_logprob = logprobs ? 0 : n_prompt;
-    seq->priority = priority;
-    seq->order = w->order++;
-    for (int i = 0; i < n_prompt; i++)
-        seq->token[i] = (int32_t)seq->order * 1000 + i;
-    qr_scheduler_add(&w->s, seq);
-    w->live[w->n_live++] = seq;
-    return seq;
-}
-
-static void end(struct world *w, struct qr_sequence *seq)
-{
-    int i = 0;
-    qr_scheduler_end(&w->s, seq);
-    assert_int_equal(seq->n_block, 0);
-    while (w->live[i] != seq)
-        i++;
-    w->live[i] = w->live[--w->n_live];
-    free(seq->token);
-    free(seq->block);
-    free(seq);
-}
-
-static bool before(const struct qr_sequence *a, const struct qr_sequence *b)
-{
-    return a->priority != b->priority ? a->priority < b->priority : a->order < b->order;
-}
-
-/* Every block is free or in one table; lists hold what their counts say, in order. */
-static void check_lists(struct world *w)
-{
-    int seen[N_BLOCK] = {0}, n_free = 0, n = 0;
-    struct qr_scheduler *s = &w->s;
-    for (int32_t b = s->blocks.head; b >= 0; b = s->blocks.next[b], n_free++) {
-        assert_int_equal(s->blocks.refs[b], 0);
-        seen[b]++;
-    }
-    assert_int_equal(n_free, s->blocks.n_free);
-    for (int i = 0; i < s->n_running; i++) {
-        assert_int_equal(s->running[i]->state, QR_SEQ_RUNNING);
-        assert_true(s->running[i]->n_block * QR_PAGE >= s->running[i]->n_computed);
-        for (int b = 0; b < s->running[i]->n_block; b++) {
-            assert_int_equal(s->blocks.refs[s->running[i]->block[b]], 1);
-            seen[s->running[i]->block[b]]++;
-        }
-        if (i > 0)
-            assert_true(before(s->running[i - 1], s->running[i]));
-    }
-    for (int b = 0; b < s->blocks.n_block; b++)
-        assert_int_equal(seen[b], 1);
-    for (struct qr_sequence *q = s->first; q; q = q->next, n++) {
-        assert_int_equal(q->state, QR_SEQ_WAITING);
-        assert_int_equal(q->n_block + q->n_computed, 0);
-        assert_ptr_equal(q->next ? q->next->prev : s->last, q);
-        if (q->next)
-            assert_true(before(q, q->next));
-    }
-    assert_int_equal(n, s->n_waiting);
-    assert_int_equal(n + s->n_running, w->n_live);
-}
-
-/* What the executor is promised. */
-static void check_batch(struct world *w)
-{
-    const struct qr_step *step = &w->batch.step;
-    bool slot_used[N_BLOCK * QR_PAGE] = {0};
-    int row = 0;
-    assert_true(step->n_token <= w->max_token && step->n_row <= w->max_row);
-    assert_int_equal(step->n_seq, w->batch.n_item);
-    for (int i = 0; i < step->n_seq; i++) {
-        const struct qr_batch_item *item = &w->batch.item[i];
-        const struct qr_sequence *seq = item->seq;
-        assert_int_equal(step->seq_begin[i + 1] - step->seq_begin[i], item->n);
-        assert_true(item->n > 0);
-        assert_int_equal(step->seq_len[i], item->position + item->n);
-        assert_int_equal(item->position, seq->n_computed);
-        assert_int_equal(item->row, row);
-        for (int t = 0; t < item->n; t++) {
-            int at = step->seq_begin[i] + t, position = item->position + t;
-            int32_t block = step->block_table[i * step->table_stride + position / QR_PAGE];
-            assert_int_equal(block, seq->block[position / QR_PAGE]);
-            assert_int_equal(step->token[at], seq->token[position]);
-            assert_int_equal(step->position[at], position);
-            assert_int_equal(step->slot[at], block * QR_PAGE + position % QR_PAGE);
-            assert_false(slot_used[step->slot[at]]);
-            slot_used[step->slot[at]] = true;
-            bool samples = position == seq->n_token - 1 && seq->n_token - seq->n_prompt < seq->max_output;
-            bool scores = position + 1 >= seq->next_logprob && position + 1 < seq->n_prompt;
-            if (samples || scores) {
-                assert_int_equal(step->row[row], at);
-                assert_int_equal(item->row_position + row - item->row, position);
-                row++;
-            }
-        }
-        assert_int_equal(item->n_row, row - item->row);
-    }
-    assert_int_equal(step->n_row, row);
-}
-
-/* Plans, checks, "computes", ends what is complete. Returns how many ended. */
-static int step(struct world *w)
-{
-    struct qr_sequence *done[MAX_LIVE];
-    int n_done = 0;
-    qr_scheduler_plan(&w->s, &w->batch);
-    check_lists(w);
-    check_batch(w);
-    assert_true(w->batch.n_item > 0 || w->n_live == 0);
-    qr_scheduler_commit(&w->batch);
-    for (int i = 0; i < w->batch.n_item; i++) {
-        const struct qr_batch_item *item = &w->batch.item[i];
-        struct qr_sequence *seq = item->seq;
-        bool samples = seq->n_computed == seq->n_token && seq->n_token - seq->n_prompt < seq->max_output;
-        if (seq->next_logprob < seq->n_prompt && (item->n_row - samples > 0 || seq->next_logprob == 0))
-            seq->next_logprob += item->n_row - samples + (seq->next_logprob == 0);
-        if (samples) {
-            seq->token[seq->n_token] = -seq->n_token;
-            seq->n_token++;
-        }
-        if (seq->n_token - seq->n_prompt == seq->max_output && (samples || seq->n_computed == seq->n_token)) {
-            assert_int_equal(seq->next_logprob, seq->n_prompt);
-            done[n_done++] = seq;
-        }
-    }
-    for (int i = 0; i < n_done; i++)
-        end(w, done[i]);
-    return n_done;
-}
-
-static void finish_world(struct world *w)
-{
-    while (w->n_live > 0)
-        end(w, w->live[0]);
-    check_lists(w);
-    assert_int_equal(w->s.blocks.n_free, w->s.blocks.n_block);
-    qr_scheduler_free(&w->s);
-    qr_batch_free(&w->batch);
+    int n_prompt = 1 + world_below(w, 120);
+    struct world_ask ask = {
+        .family = world_below(w, 3),
+        .n_prompt = n_prompt,
+        .max_output = world_below(w, WORLD_MAX_LEN - n_prompt + 1),
+        .n_choice = world_below(w, 4) == 0 ? 1 + world_below(w, 5) : 1,
+        .priority = world_below(w, 8) == 0 ? -1 : 0,
+        .logprobs = world_below(w, 4) == 0,
+        .stops = world_below(w, 2) == 0,
+        .key = (uint64_t)world_below(w, 4),
+        .salt = (uint64_t)(world_below(w, 5) == 0),
+    };
+    world_add(w, ask);
 }
 
 static void random_operations(void **state)
 {
-    static const struct {
-        int max_token, max_seq, max_row;
-    } shape[] = {{64, 8, 8}, {1, 1, 1}, {16, 16, 16}, {512, 16, 64}, {7, 3, 4}};
+    static const struct world_shape shape[] = {
+        {20, 64, 8, 8, 0, 0, false},    {13, 1, 1, 1, 0, 0, false},    {20, 16, 16, 16, 1, 0, false},
+        {40, 512, 16, 64, 2, 0, false}, {13, 7, 3, 4, 1, 0, true},     {20, 40, 8, 32, 0, 3, false},
+        {20, 64, 8, 40, 2, 3, false},   {16, 64, 16, 64, 3, 0, false}, {64, 100, 16, 16, 1, 2, true},
+        {30, 33, 5, 9, 2, 0, false},
+    };
     (void)state;
     for (size_t k = 0; k < sizeof shape / sizeof *shape; k++) {
-        struct world w;
-        int ended = 0;
-        make_world(&w, N_BLOCK, shape[k].max_token, shape[k].max_seq, shape[k].max_row);
-        w.draw = k * 1000000;
-        for (int i = 0; i < 20000; i++) {
-            int what = below(&w, 20);
-            if (what < 3 && w.n_live < MAX_LIVE) {
-                int n_prompt = 1 + below(&w, 120), output = below(&w, MAX_LEN - n_prompt + 1);
-                add(&w, n_prompt, output, below(&w, 4) == 0, below(&w, 8) == 0 ? -1 : 0);
-                check_lists(&w);
-            } else if (what == 3 && w.n_live > 0) {
-                end(&w, w.live[below(&w, w.n_live)]);
-                check_lists(&w);
-            } else {
-                ended += step(&w);
-            }
+        struct world *w = &world;
+        world_make(w, shape[k]);
+        w->draw = k * 1000000;
+        for (int i = 0; i < 10000; i++) {
+            int what = world_below(w, 20);
+            if (what < 3 && w->n_job < WORLD_MAX_JOB)
+                add_random(w);
+            else if (what == 3 && w->n_job > 0)
+                world_cancel(w, w->job[world_below(w, w->n_job)]);
+            else
+                world_step(w);
+            world_check(w);
         }
-        assert_true(ended > 50);
+        assert_true(w->n_ended > 100);
         if (shape[k].max_seq > 1)
-            assert_true(w.s.n_preempted > 10);
-        for (int i = 0; i < 1000000 && w.n_live > 0; i++) /* everything comes to its end */
-            step(&w);
-        assert_int_equal(w.n_live, 0);
-        finish_world(&w);
+            assert_true(w->s.n_preempted > 10);
+        assert_true(shape[k].no_cache ? w->s.n_hit == 0 || shape[k].max_seq > 1 : w->s.n_hit > 100);
+        assert_true(shape[k].run_ahead == 0 || shape[k].drafts > 0 || w->n_surplus > 10);
+        assert_true(shape[k].drafts == 0 || w->n_taken > 100);
+        assert_true(shape[k].max_seq == 1 || w->n_copy > 10);
+        for (int i = 0; i < 1000000 && w->n_job > 0; i++) /* everything comes to its end */
+            world_step(w);
+        assert_int_equal(w->n_job, 0);
+        world_end(w);
     }
 }
 
 static void decodes_go_on_while_a_prompt_comes_in_chunks(void **state)
 {
-    struct world w;
+    struct world *w = &world;
     (void)state;
-    make_world(&w, N_BLOCK, 16, 4, 4);
-    struct qr_sequence *a = add(&w, 3, 50, false, 0);
-    step(&w);
-    struct qr_sequence *b = add(&w, 100, 5, false, 0);
+    world_make(w, (struct world_shape){20, 16, 4, 4, 0, 0, false});
+    struct qr_sequence *a = add(w, 3, 50, 0);
+    world_step(w);
+    struct qr_sequence *b = add(w, 100, 5, 0);
     for (int i = 1; i <= 6; i++) {
-        step(&w);
+        world_step(w);
         assert_int_equal(a->n_token, 3 + 1 + i);
         assert_int_equal(b->n_computed, 15 * i);
     }
-    step(&w);
+    world_step(w);
     assert_int_equal(b->n_token, 101);
-    finish_world(&w);
+    world_end(w);
 }
 
 static void the_youngest_gives_way_and_comes_back(void **state)
 {
-    struct world w;
+    struct world *w = &world;
+    const struct world_shape shape = {6, 64, 4, 4, 0, 0, true};
     (void)state;
-    make_world(&w, 6, 64, 4, 4);
-    struct qr_sequence *a = add(&w, 30, 60, false, 0), *b = add(&w, 60, 4, false, 0);
-    step(&w);
-    assert_int_equal(w.s.n_running, 1); /* 2 + 4 blocks of 6, but one is kept back for the first */
-    finish_world(&w);
+    world_make(w, shape);
+    struct qr_sequence *a = add(w, 30, 60, 0), *b = add(w, 60, 4, 0);
+    world_step(w);
+    assert_int_equal(w->s.n_running, 1); /* 2 + 4 blocks of 6, but one is kept back for the first */
+    world_end(w);
 
-    make_world(&w, 6, 64, 4, 4);
-    a = add(&w, 16, 75, false, 0);
-    b = add(&w, 16, 60, false, 0);
-    while (w.s.n_preempted == 0)
-        step(&w);
+    world_make(w, shape);
+    a = add(w, 16, 75, 0);
+    b = add(w, 16, 60, 0);
+    while (w->s.n_preempted == 0)
+        world_step(w);
     assert_int_equal(a->state, QR_SEQ_RUNNING);
     assert_int_equal(b->state, QR_SEQ_WAITING);
     int had = b->n_token;
     while (b->state == QR_SEQ_WAITING)
-        step(&w);
+        world_step(w);
     assert_true(b->n_token >= had);
-    finish_world(&w);
+    world_end(w);
 
-    make_world(&w, 6, 64, 4, 4); /* the same with the second one more urgent */
-    a = add(&w, 16, 75, false, 0);
-    b = add(&w, 16, 60, false, -5);
-    while (w.s.n_preempted == 0)
-        step(&w);
+    world_make(w, shape); /* the same with the second one more urgent */
+    a = add(w, 16, 75, 0);
+    b = add(w, 16, 60, -5);
+    while (w->s.n_preempted == 0)
+        world_step(w);
     assert_int_equal(a->state, QR_SEQ_WAITING);
     assert_int_equal(b->state, QR_SEQ_RUNNING);
-    finish_world(&w);
+    world_end(w);
 }
 
 static void a_long_prompt_is_not_overtaken(void **state)
 {
-    struct world w;
+    struct world *w = &world;
     (void)state;
-    make_world(&w, 12, 64, 8, 8);
-    struct qr_sequence *a = add(&w, 60, 20, false, 0), *b = add(&w, 150, 20, false, 0), *c = add(&w, 5, 5, false, 0);
-    step(&w);
-    step(&w);
+    world_make(w, (struct world_shape){12, 64, 8, 8, 0, 0, false});
+    struct qr_sequence *a = add(w, 60, 20, 0), *b = add(w, 150, 20, 0), *c = add(w, 5, 5, 0);
+    world_step(w);
+    world_step(w);
     assert_int_equal(a->state, QR_SEQ_RUNNING);
     assert_int_equal(b->state, QR_SEQ_WAITING);
     assert_int_equal(c->state, QR_SEQ_WAITING);
-    finish_world(&w);
+    world_end(w);
 }
 
-static void blocks_by_count(void **state)
+/* A prompt that came before costs one token, whole or in part; under another salt, all of them. */
+static void a_known_beginning_is_not_computed_again(void **state)
+{
+    struct world *w = &world;
+    struct world_ask ask = {.family = 1, .n_prompt = 64, .max_output = 20, .n_choice = 1};
+    (void)state;
+    world_make(w, (struct world_shape){40, 512, 4, 4, 0, 0, false});
+    for (int round = 0; round < 4; round++) {
+        static const int expected[] = {64, 1, 64, 16};
+        ask.salt = round == 2;
+        struct qr_job *job = world_add(w, ask);
+        struct qr_sequence *seq = &job->choice[0];
+        for (int i = 0; i < 64; i++)
+            seq->token[i] = round == 3 && i >= 48 ? 7 : i * i;
+        uint64_t before = w->n_token;
+        world_step(w);
+        assert_int_equal(w->n_token - before, expected[round]);
+        assert_int_equal(seq->n_cached, 64 - expected[round]);
+        while (w->n_job > 0)
+            world_step(w);
+    }
+    world_end(w);
+}
+
+/* Further choices share the prompt with the first, but for their last token, with the cache on or off; only the block
+ * that is not full is copied. */
+static void choices_share_their_prompt(void **state)
+{
+    struct world *w = &world;
+    struct world_ask ask = {.family = 1, .n_prompt = 100, .max_output = 30, .n_choice = 5};
+    (void)state;
+    for (int no_cache = 0; no_cache < 2; no_cache++) {
+        world_make(w, (struct world_shape){60, 512, 8, 8, 0, 0, no_cache});
+        struct qr_job *job = world_add(w, ask);
+        world_step(w);
+        assert_int_equal(w->n_token, 100);
+        world_step(w);
+        assert_int_equal(w->n_token, 100 + 1 + 4);
+        assert_int_equal(w->n_copy, 4);
+        assert_int_equal(w->s.blocks.n_block - w->s.blocks.n_free, 7 + 4);
+        assert_int_equal(job->choice[3].block[5], job->choice[0].block[5]);
+        assert_int_not_equal(job->choice[3].block[6], job->choice[0].block[6]);
+        while (w->n_job > 0)
+            world_step(w);
+        world_end(w);
+    }
+}
+
+/* One key with many requests, another with one: with one running at a time the other waits for the one that runs and
+ * no second. */
+static void no_key_starves_another(void **state)
+{
+    struct world *w = &world;
+    (void)state;
+    for (int run_ahead = 0; run_ahead < 2; run_ahead++) {
+        world_make(w, (struct world_shape){20, 64, 1, 4, run_ahead, 0, false});
+        struct world_ask ask = {.n_prompt = 20, .max_output = 30, .n_choice = 1, .key = 1};
+        for (int i = 0; i < 30; i++) {
+            ask.family = i;
+            world_add(w, ask);
+        }
+        for (int i = 0; i < 40; i++)
+            world_step(w);
+        ask.family = 99;
+        ask.key = 2;
+        struct qr_job *job = world_add(w, ask);
+        uint64_t ended = w->n_ended;
+        while (job->choice[0].state == QR_SEQ_WAITING)
+            world_step(w);
+        assert_true(w->n_ended - ended <= 2);
+        world_end(w);
+    }
+}
+
+static void blocks_by_count_and_contents(void **state)
 {
     struct qr_blocks b;
-    int32_t id[4];
+    int32_t id[4], token[3][QR_PAGE];
     (void)state;
     assert_int_equal(qr_blocks_init(&b, 4, NULL), QR_OK);
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < QR_PAGE; i++)
+            token[k][i] = k * 100 + i;
     for (int i = 0; i < 4; i++)
         id[i] = qr_blocks_take(&b);
     assert_int_equal(qr_blocks_take(&b), -1);
+    uint64_t root = QR_BLOCKS_ROOT(0), other = QR_BLOCKS_ROOT(1);
+    assert_int_equal(qr_blocks_index(&b, id[0], root, token[0]), id[0]);
+    uint64_t serial = b.block[id[0]].serial;
+    assert_int_equal(qr_blocks_index(&b, id[1], serial, token[1]), id[1]);
+    assert_int_equal(qr_blocks_index(&b, id[2], root, token[0]), id[0]); /* the same again */
+    assert_int_equal(qr_blocks_find(&b, root, token[0]), id[0]);
+    assert_int_equal(qr_blocks_find(&b, other, token[0]), -1);
+    assert_int_equal(qr_blocks_find(&b, root, token[1]), -1);
+    assert_int_equal(qr_blocks_find(&b, serial, token[1]), id[1]);
     qr_blocks_ref(&b, id[2]);
     qr_blocks_drop(&b, id[2]);
     assert_int_equal(b.n_free, 0);
-    qr_blocks_drop(&b, id[3]);
-    qr_blocks_drop(&b, id[2]);
-    assert_int_equal(b.n_free, 2);
-    assert_int_equal(qr_blocks_take(&b), id[3]); /* freed first, used first */
-    assert_int_equal(qr_blocks_take(&b), id[2]);
+    for (int i = 3; i >= 0; i--)
+        qr_blocks_drop(&b, id[i]);
+    assert_int_equal(b.n_free, 4);
+    assert_int_equal(qr_blocks_take(&b), id[2]); /* nothing in it, freed last */
+    assert_int_equal(qr_blocks_take(&b), id[3]);
+    assert_int_equal(qr_blocks_find(&b, serial, token[1]), id[1]);
+    qr_blocks_ref(&b, id[1]); /* found in the cache, then free again: the last to go */
+    qr_blocks_drop(&b, id[1]);
+    assert_int_equal(qr_blocks_take(&b), id[0]);
+    assert_int_equal(qr_blocks_find(&b, root, token[0]), -1);
+    assert_int_equal(qr_blocks_take(&b), id[1]);
+    assert_int_equal(qr_blocks_find(&b, serial, token[1]), -1);
     qr_blocks_free(&b);
     assert_int_equal(qr_blocks_for(0), 0);
     assert_int_equal(qr_blocks_for(1), 1);
@@ -318,7 +266,10 @@ int main(void)
         cmocka_unit_test(decodes_go_on_while_a_prompt_comes_in_chunks),
         cmocka_unit_test(the_youngest_gives_way_and_comes_back),
         cmocka_unit_test(a_long_prompt_is_not_overtaken),
-        cmocka_unit_test(blocks_by_count),
+        cmocka_unit_test(a_known_beginning_is_not_computed_again),
+        cmocka_unit_test(choices_share_their_prompt),
+        cmocka_unit_test(no_key_starves_another),
+        cmocka_unit_test(blocks_by_count_and_contents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
