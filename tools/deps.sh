@@ -8,7 +8,7 @@
 set -eu
 
 RUN="gcc libc6-dev make git ca-certificates python3 python3-venv
-     libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libbsd-dev libmd-dev libncurses-dev"
+     libevent-dev libhttp-parser-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libbsd-dev libmd-dev libncurses-dev"
 TEST="libcmocka-dev valgrind binutils pkg-config"
 LINT="clang-format clang-tidy cppcheck"
 

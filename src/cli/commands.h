@@ -5,6 +5,7 @@
 int cmd_chat(const struct cli_command *command, int argc, char **argv);
 int cmd_complete(const struct cli_command *command, int argc, char **argv);
 int cmd_batch(const struct cli_command *command, int argc, char **argv);
+int cmd_serve(const struct cli_command *command, int argc, char **argv);
 int cmd_bench(const struct cli_command *command, int argc, char **argv);
 int cmd_plan(const struct cli_command *command, int argc, char **argv);
 int cmd_info(const struct cli_command *command, int argc, char **argv);

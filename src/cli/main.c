@@ -18,6 +18,11 @@ static const struct cli_command commands[] = {
      "The answer goes to standard output, all else to standard error.\n"
      "Without -n it has at most 512 tokens, with --chat as many as the context holds.",
      cmd_complete},
+    {"serve", "[MODEL] [options]", "serve the OpenAI API over HTTP",
+     "GET  /health /ready /metrics /version /v1/models\n"
+     "POST /v1/chat/completions /v1/completions /tokenize /detokenize\n"
+     "SIGTERM or Ctrl-C: no new requests, running ones are finished; again: ends at once.",
+     cmd_serve},
     {"score", "[MODEL] [options] < TEXT", "log-likelihood and perplexity of a text",
      "Windows of --ctx tokens. Without --stride they do not overlap and the second half of each is scored\n"
      "(llama.cpp's way); with --stride S each window scores its last S tokens (Hugging Face's way).",

@@ -94,8 +94,7 @@ void cli_session_init(struct cli_session *s)
     init_sampling_options(s);
 }
 
-/* QUIRE_MODEL, else the file that `make run` fetched. False after saying what to do. */
-static bool default_model(char *path, size_t room)
+bool cli_default_model(char *path, size_t room)
 {
     const char *env = getenv("QUIRE_MODEL"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (env && *env)
@@ -147,7 +146,7 @@ int cli_open(const struct cli_command *command, struct cli_session *s, const cha
     int code = cli_engine_options(command, s, &engine_options);
     if (code != CLI_GO_ON)
         return code;
-    if (!path && !default_model(fallback, sizeof fallback))
+    if (!path && !cli_default_model(fallback, sizeof fallback))
         return CLI_FAILED;
     s->path = path ? path : fallback;
     struct cli_progress progress;

@@ -28,6 +28,9 @@ struct cli_session {
 /* Sets the defaults and makes the tables point into this struct; it must not move afterwards. */
 void cli_session_init(struct cli_session *session);
 
+/* The path of QUIRE_MODEL, else of the file that `make run` fetched. False after saying what to do. */
+bool cli_default_model(char *path, size_t room);
+
 enum cli_need { CLI_NEED_TOKENIZER, CLI_NEED_HEADERS, CLI_NEED_ENGINE };
 /* Opens the model (path NULL: the default one) and, if needed, an engine. Prints the error; CLI_GO_ON when it went well. */
 int cli_open(const struct cli_command *command, struct cli_session *session, const char *path, enum cli_need need);

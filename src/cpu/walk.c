@@ -39,6 +39,8 @@ static void run_phase(struct qr_cpu_exec *exec, struct qr_phase *phase, int work
     while ((item = atomic_fetch_add_explicit(&phase->next, 1, memory_order_relaxed)) < phase->n_item) {
         run_item(exec, phase, item, worker);
         mine++;
+        if (worker == 0)
+            qr_exec_went_on(&exec->base);
     }
     if (mine)
         atomic_fetch_add_explicit(&phase->done, mine, memory_order_release);

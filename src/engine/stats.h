@@ -21,4 +21,6 @@ void qr_engine_stats(struct qr_engine *engine, struct qr_engine_stats *stats);
 /* When the engine thread last went round its loop, in qr_now_ns; at least every half second while it lives, but for
  * the length of a step. */
 int64_t qr_engine_heartbeat_ns(const struct qr_engine *engine);
+/* A count that rises within a step too, as the executor goes on. Neither rises: the engine hangs. */
+uint64_t qr_engine_progress(const struct qr_engine *engine);
 #endif

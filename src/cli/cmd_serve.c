@@ -1,0 +1,196 @@
+/* cmd_serve.c - the OpenAI-compatible server: it listens first, then loads, then serves until SIGTERM or Ctrl-C. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "cli/commands.h"
+#include "cli/notify.h"
+#include "cli/session.h"
+#include "cli/ui.h"
+#include "server/serve.h"
+
+static struct qr_server *_Atomic draining; /* for the signal handler: the server to drain; NULL: none */
+
+/* The first signal drains, a second one ends at once. */
+static void on_signal(int number)
+{
+    struct qr_server *server = draining;
+    (void)number;
+    if (!server || cli_interrupted)
+        _exit(CLI_INTERRUPTED);
+    cli_interrupted = 1;
+    qr_server_drain(server);
+}
+
+static void catch_signals(struct qr_server *server)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    draining = server;
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+struct serve {
+    struct cli_session session;
+    struct qr_serve_options options;
+    const char *host;
+    struct cli_list keys, names, hosts, origins;
+    int64_t port, drain_s, max_conn, n_worker, idle_s;
+    bool log_requests;
+};
+
+/* One line, whole or not at all: a reader of standard error that does not read must not stop the server. */
+static void log_line(void *ctx, const char *line, size_t n)
+{
+    struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
+    char text[1024];
+    (void)ctx;
+    int length = snprintf(text, sizeof text, "%.*s\n", (int)(n < 1000 ? n : 1000), line);
+    if (poll(&ready, 1, 0) == 1 && write(STDERR_FILENO, text, (size_t)length) < 0)
+        return; /* nobody reads it */
+}
+
+/* One descriptor per client: as many as the system allows. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* A key may also come from the environment, where `ps` does not show it. */
+static void take_keys(struct serve *v)
+{
+    const char *key = getenv("QUIRE_API_KEY");
+    if (v->keys.n == 0 && key && *key)
+        v->keys.item[v->keys.n++] = key;
+    v->options.api_key = v->keys.item;
+    v->options.n_api_key = v->keys.n;
+}
+
+static void take_options(struct serve *v, const char *model)
+{
+    struct qr_serve_options *o = &v->options;
+    const char *slash = model ? strrchr(model, '/') : NULL;
+    qr_serve_options_default(o);
+    o->host = v->host;
+    o->port = (int)v->port;
+    o->drain_ms = (int)v->drain_s * 1000;
+    o->limits.max_conn = (int)v->max_conn;
+    o->limits.idle_ms = (int)v->idle_s * 1000;
+    if (v->n_worker)
+        o->n_worker = (int)v->n_worker;
+    take_keys(v);
+    if (v->names.n == 0 && model) { /* the path as it was given, and its last part */
+        v->names.item[v->names.n++] = slash && slash[1] ? slash + 1 : model;
+        if (slash)
+            v->names.item[v->names.n++] = model;
+    }
+    o->model_name = v->names.item;
+    o->n_model_name = v->names.n;
+    o->allowed_host = v->hosts.item;
+    o->n_allowed_host = v->hosts.n;
+    o->allowed_origin = v->origins.item;
+    o->n_allowed_origin = v->origins.n;
+    o->has_seed = v->session.seed >= 0;
+    o->seed = (uint64_t)v->session.seed;
+    if (v->log_requests)
+        o->log = log_line;
+}
+
+static bool is_open_to_all(const char *host)
+{
+    return strncmp(host, "127.", 4) != 0 && strcmp(host, "localhost") != 0 && strcmp(host, "::1") != 0;
+}
+
+/* Between listening and the end. */
+static int load_and_wait(const struct cli_command *command, struct serve *v, struct qr_server *server,
+                         const char *model)
+{
+    struct qr_err err;
+    int code = cli_open(command, &v->session, model, CLI_NEED_ENGINE);
+    catch_signals(server); /* loading had its own */
+    if (cli_interrupted)
+        qr_server_drain(server);
+    if (code != CLI_GO_ON)
+        qr_server_drain(server);
+    else if (qr_server_attach(server, v->session.model, v->session.engine, &err) != QR_OK) {
+        code = cli_fail(&err);
+        qr_server_drain(server);
+    } else {
+        fprintf(stderr, "ready: http://%s%s%s:%d/v1 serves %s (loaded in %.1f s)\n", strchr(v->host, ':') ? "[" : "",
+                v->host, strchr(v->host, ':') ? "]" : "", qr_server_port(server), v->options.model_name[0],
+                v->session.load_s);
+        cli_notify("READY=1\nSTATUS=serving");
+    }
+    if (qr_server_wait(server) == QR_SERVE_DEAD) {
+        cli_error("the engine stopped working; the process ends so that it can be started again");
+        _exit(CLI_FAILED); /* its thread cannot be joined */
+    }
+    return code;
+}
+
+static int serve(const struct cli_command *command, struct serve *v, const char *model)
+{
+    struct qr_err err;
+    struct qr_server *server;
+    if (is_open_to_all(v->host) && v->keys.n == 0 && !getenv("QUIRE_API_KEY"))
+        fprintf(stderr, "note: %s is open to the network and asks for no key: see --api-key\n", v->host);
+    raise_descriptors();
+    if (qr_server_create(&v->options, &server, &err) != QR_OK)
+        return cli_fail(&err);
+    int code = load_and_wait(command, v, server, model);
+    cli_notify("STOPPING=1");
+    draining = NULL;
+    qr_server_destroy(server);
+    cli_close(&v->session);
+    return code == CLI_GO_ON ? CLI_OK : code;
+}
+
+int cmd_serve(const struct cli_command *command, int argc, char **argv)
+{
+    struct serve v = {.host = "127.0.0.1", .port = 8000, .drain_s = 30, .max_conn = 4096, .idle_s = 75};
+    struct cli_positional words;
+    cli_session_init(&v.session);
+    const struct cli_option own[] = {
+        {"--host", NULL, CLI_TEXT, "NAME", "address to listen on (default: 127.0.0.1, this machine only)", &v.host, 0,
+         0},
+        {"--port", "-p", CLI_INT, "N", "port to listen on; 0: any (default: 8000)", &v.port, 0, 65535},
+        {"--api-key", NULL, CLI_LIST, "KEY", "that clients must send; may be given again (or QUIRE_API_KEY)", &v.keys,
+         0, 0},
+        {"--served-model-name", NULL, CLI_LIST, "NAME", "the model's name in requests; may be given again", &v.names, 0,
+         0},
+        {"--allowed-host", NULL, CLI_LIST, "NAME", "a further name of this server in Host fields; * for any", &v.hosts,
+         0, 0},
+        {"--allowed-origin", NULL, CLI_LIST, "URL", "web pages from there may ask (CORS); * for any", &v.origins, 0, 0},
+        {"--max-connections", NULL, CLI_INT, "N", "clients at once (default: 4096)", &v.max_conn, 1, 1 << 20},
+        {"--idle-timeout", NULL, CLI_INT, "S", "seconds that an idle connection stays open (default: 75)", &v.idle_s, 1,
+         86400},
+        {"--drain-timeout", NULL, CLI_INT, "S", "seconds that running requests get after SIGTERM (default: 30)",
+         &v.drain_s, 0, 86400},
+        {"--request-threads", NULL, CLI_INT, "N", "threads that read requests (default: by the CPUs)", &v.n_worker, 0,
+         16},
+        {"--log-requests", NULL, CLI_FLAG, NULL, "a JSON line on standard error for each answer", &v.log_requests, 0,
+         0},
+        {0},
+    };
+    const struct cli_group groups[] = {
+        {"Server", own}, {"Model", v.session.model_options}, {"Engine", v.session.engine_options}, {0}};
+    int code = cli_parse(command, groups, argc, argv, &words, 1);
+    if (code != CLI_GO_ON)
+        return code;
+    const char *model = words.n ? words.arg[0] : NULL;
+    static char fallback[4096];
+    if (!model && !cli_default_model(fallback, sizeof fallback))
+        return CLI_FAILED;
+    model = model ? model : fallback;
+    take_options(&v, model);
+    return serve(command, &v, model);
+}
