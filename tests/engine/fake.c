@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "base/rand.h"
@@ -50,6 +51,8 @@ static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, s
     if (number == f->fail_step)
         return qr_fail(err, QR_IO, "the fake device fell over in step %d", number);
     check_step(f, step);
+    for (int i = 0; i < step->n_copy; i++)
+        memcpy(&f->page[step->copy_to[i] * QR_PAGE], &f->page[step->copy_from[i] * QR_PAGE], QR_PAGE * sizeof *f->page);
     for (int t = 0; t < step->n_token; t++)
         f->page[step->slot[t]] = step->token[t];
     f->n_row = step->n_row;
@@ -93,20 +96,36 @@ static void destroy(struct qr_exec *exec)
 
 static const struct qr_exec_ops ops = {.name = "fake", .submit = submit, .collect = collect, .destroy = destroy};
 
-struct qr_engine *fake_try_engine(struct qr_exec_limits limits, struct fake **fake)
+struct fake *fake_exec(struct qr_exec_limits limits)
 {
-    static const int32_t eos[] = {0};
     struct fake *f = calloc(1, sizeof *f);
-    struct qr_engine *engine;
     if (!f)
         return NULL;
     f->head.ops = &ops;
     f->limits = limits;
     f->page = calloc((size_t)limits.n_block * QR_PAGE, sizeof *f->page);
     f->logits = calloc((size_t)limits.max_row * FAKE_VOCAB, sizeof *f->logits);
-    struct qr_engine_parts parts = {
-        .exec = &f->head, .limits = limits, .n_vocab = FAKE_VOCAB, .eos = eos, .n_eos = 1, .device = "fake"};
-    if (!f->page || !f->logits || qr_engine_start(&parts, &engine, NULL) != QR_OK) {
+    if (f->page && f->logits)
+        return f;
+    destroy(&f->head);
+    return NULL;
+}
+
+struct qr_engine_parts fake_parts(struct qr_exec *exec, struct qr_exec_limits limits)
+{
+    static const int32_t eos[] = {0};
+    return (struct qr_engine_parts){
+        .exec = exec, .limits = limits, .n_vocab = FAKE_VOCAB, .eos = eos, .n_eos = 1, .device = "fake"};
+}
+
+struct qr_engine *fake_try_engine(struct qr_exec_limits limits, struct fake **fake)
+{
+    struct fake *f = fake_exec(limits);
+    struct qr_engine *engine;
+    if (!f)
+        return NULL;
+    struct qr_engine_parts parts = fake_parts(&f->head, limits);
+    if (qr_engine_start(&parts, &engine, NULL) != QR_OK) {
         destroy(&f->head);
         return NULL;
     }

@@ -23,6 +23,10 @@ struct fake {
 
 /* The logits after these tokens. */
 void fake_logits(const int32_t *token, int n, float *logits);
+/* The executor alone; NULL when out of memory. */
+struct fake *fake_exec(struct qr_exec_limits limits);
+/* What an engine on it, or on one that wraps it, is made from. */
+struct qr_engine_parts fake_parts(struct qr_exec *exec, struct qr_exec_limits limits);
 /* An engine on a fake executor, which it owns; limits.max_row etc. as given. */
 struct qr_engine *fake_engine(struct qr_exec_limits limits, struct fake **fake);
 /* The same; NULL where it fails. */

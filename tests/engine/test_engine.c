@@ -1,5 +1,5 @@
-/* test_engine.c - the engine over a fake executor: many requests at once equal to each alone, the forward recomputed
- * from the ids, cancellation, limits, failures. */
+/* test_engine.c - the engine over a fake executor: the forward recomputed from the ids, choices, cancellation, limits,
+ * constraints, fairness, failures. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -14,87 +14,13 @@
 #include "base/rand.h"
 #include "fake.h"
 
-enum { MAX_LEN = 160, N_REQUEST = 64 };
+enum { MAX_LEN = 160 };
 
 /* Small enough that sequences must give way to each other. */
 static const struct qr_exec_limits crowded = {
     .max_token = 24, .max_seq = 8, .max_row = 16, .max_len = MAX_LEN, .n_block = 13};
 static const struct qr_exec_limits roomy = {
     .max_token = 512, .max_seq = 16, .max_row = 64, .max_len = MAX_LEN, .n_block = 400};
-
-struct mixed {
-    int32_t prompt[MAX_LEN];
-    struct qr_request request;
-};
-
-/* Request number i: lengths, sampling and logprobs of every kind. */
-static void make_mixed(struct mixed *m, int i)
-{
-    static const int32_t stop_ids[] = {3};
-    static const struct qr_logit_bias bias[] = {{7, 3}, {8, -100}};
-    uint32_t at = (uint32_t)i;
-    int n = 1 + (int)(qr_rand_uniform(1, 1, at) * 90);
-    for (int k = 0; k < n; k++)
-        m->prompt[k] = (int32_t)(qr_rand_uniform(2, at, (uint32_t)k) * FAKE_VOCAB);
-    m->request = ask_request(m->prompt, (size_t)n, 1 + (int)(qr_rand_uniform(3, 1, at) * 60));
-    struct qr_sampling *p = &m->request.sampling;
-    p->has_seed = true;
-    p->seed = at;
-    p->temperature = i % 3 == 0 ? 0 : 0.8f;
-    p->top_p = i % 5 == 1 ? 0.9f : 1;
-    p->top_k = i % 7 == 2 ? 10 : 0;
-    p->min_p = i % 11 == 3 ? 0.1f : 0;
-    p->repetition_penalty = i % 4 == 1 ? 1.2f : 1;
-    p->frequency_penalty = i % 6 == 2 ? 0.5f : 0;
-    p->logprobs = i % 2 ? 3 : -1;
-    p->prompt_logprobs = i % 4 == 0 ? 2 : -1;
-    p->ignore_eos = i % 3 == 1;
-    p->stop_token_ids = stop_ids;
-    p->n_stop_token_ids = i % 8 == 4;
-    p->logit_bias = bias;
-    p->n_logit_bias = i % 9 == 5 ? 2 : 0;
-    m->request.priority = i % 10 == 6 ? -1 : 0;
-}
-
-static void many_at_once_equal_each_alone(void **state)
-{
-    static struct mixed m[N_REQUEST];
-    static struct answer alone[N_REQUEST], together[N_REQUEST];
-    struct fake *fake;
-    struct qr_engine_stats stats;
-    (void)state;
-    struct qr_engine *engine = fake_engine(roomy, &fake);
-    for (int i = 0; i < N_REQUEST; i++) {
-        make_mixed(&m[i], i);
-        ask_alone(engine, &m[i].request, &alone[i]);
-        assert_true(alone[i].finish == QR_FINISH_STOP || alone[i].finish == QR_FINISH_LENGTH);
-        assert_int_equal(alone[i].usage.prompt_tokens, m[i].request.n_prompt);
-        assert_int_equal(alone[i].usage.output_tokens, alone[i].n);
-    }
-    assert_int_equal(fake->bad, 0);
-    qr_engine_destroy(engine);
-    for (int round = 0; round < 3; round++) {
-        struct qr_exec_limits limits = round == 1 ? roomy : crowded;
-        if (round == 2)
-            limits.max_token = limits.max_seq = limits.max_row = 3;
-        engine = fake_engine(limits, &fake);
-        fake->hold = true; /* until all are there */
-        for (int i = 0; i < N_REQUEST; i++)
-            together[i] = (struct answer){.request = ask(engine, &m[i].request)};
-        fake->hold = false;
-        listen(engine, together, N_REQUEST);
-        assert_int_equal(fake->bad, 0);
-        qr_engine_stats(engine, &stats);
-        assert_true(round != 0 || stats.n_preempted > 0);
-        qr_engine_destroy(engine);
-        for (int i = 0; i < N_REQUEST; i++) {
-            assert_same_answer(&alone[i], &together[i]);
-            answer_free(&together[i]);
-        }
-    }
-    for (int i = 0; i < N_REQUEST; i++)
-        answer_free(&alone[i]);
-}
 
 /* Greedy ids, log-probabilities and the prompt's, against the fake's own function. */
 static void the_answer_is_that_of_the_model(void **state)
@@ -426,7 +352,7 @@ static void a_full_queue_says_so(void **state)
     assert_true(taken >= QR_MAX_QUEUE / 2);
     r.key = 5;
     assert_int_equal(qr_engine_submit(engine, &r, &id, &err), QR_OK); /* another key has room */
-    qr_engine_destroy(engine); /* with a thousand requests in it */
+    qr_engine_destroy(engine);                                        /* with a thousand requests in it */
 }
 
 struct client {
@@ -510,17 +436,11 @@ static void destroying_wakes_a_reader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_at_once_equal_each_alone),
-        cmocka_unit_test(the_answer_is_that_of_the_model),
-        cmocka_unit_test(prompt_logprobs_from_a_position),
-        cmocka_unit_test(choices_are_as_many_as_asked_for),
-        cmocka_unit_test(where_an_answer_ends),
-        cmocka_unit_test(bad_fields_are_refused),
-        cmocka_unit_test(a_cancelled_request_ends_at_once),
-        cmocka_unit_test(a_failure_ends_one_request),
-        cmocka_unit_test(a_full_queue_says_so),
-        cmocka_unit_test(four_threads_submit_and_cancel),
-        cmocka_unit_test(destroying_wakes_a_reader),
+        cmocka_unit_test(the_answer_is_that_of_the_model),  cmocka_unit_test(prompt_logprobs_from_a_position),
+        cmocka_unit_test(choices_are_as_many_as_asked_for), cmocka_unit_test(where_an_answer_ends),
+        cmocka_unit_test(bad_fields_are_refused),           cmocka_unit_test(a_cancelled_request_ends_at_once),
+        cmocka_unit_test(a_failure_ends_one_request),       cmocka_unit_test(a_full_queue_says_so),
+        cmocka_unit_test(four_threads_submit_and_cancel),   cmocka_unit_test(destroying_wakes_a_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
