@@ -16,7 +16,7 @@ struct queued {
     struct qr_pick *pick;       /* deep copies; NULL: not sampled yet */
     float *logits;
     struct qr_picked *picked;
-    bool forwarded, chosen;
+    bool forwarded, chosen, crowded; /* crowded: others were in flight when it was submitted */
 };
 
 struct late {
@@ -24,6 +24,7 @@ struct late {
     struct qr_exec *inner;
     struct qr_exec_limits limits;
     struct spy *spy;
+    struct late_hooks *hooks, own_hooks;
     struct qr_sampler *sampler;
     int n_vocab;
     uint64_t seed;
@@ -171,10 +172,13 @@ static void work_a_little(struct late *l)
 static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, struct qr_err *err)
 {
     struct late *l = (struct late *)exec;
-    (void)err;
+    if (++l->hooks->n_submit == l->hooks->fail_submit)
+        return qr_fail(err, QR_IO, "the late device refused a step");
     assert_true(l->n <= QR_MAX_AHEAD);
     assert_true(step->place >= 0 && step->place + step->n_row <= l->limits.n_place);
-    l->ring[(l->first + l->n++) % RING] = (struct queued){.step = step};
+    l->ring[(l->first + l->n) % RING] = (struct queued){.step = step, .crowded = l->n > 0};
+    l->n++;
+    l->hooks->max_flight = l->n > l->hooks->max_flight ? l->n : l->hooks->max_flight;
     work_a_little(l);
     return QR_OK;
 }
@@ -182,30 +186,6 @@ static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, s
 static const void *copied(const void *p, size_t n)
 {
     return p ? memcpy(some(n), p, n) : NULL;
-}
-
-static enum qr_status sample(struct qr_exec *exec, const struct qr_pick *pick, struct qr_err *err)
-{
-    struct late *l = (struct late *)exec;
-    struct queued *q = &l->ring[(l->first + l->n - 1) % RING];
-    (void)err;
-    q->pick = some((size_t)q->step->n_row * sizeof *pick);
-    q->picked = some((size_t)q->step->n_row * sizeof *q->picked);
-    for (int r = 0; r < q->step->n_row; r++) {
-        struct qr_pick *to = &q->pick[r];
-        *to = pick[r];
-        if (!to->samples)
-            continue;
-        struct qr_sampling *params = (struct qr_sampling *)copied(to->params, sizeof *params);
-        params->logit_bias = copied(params->logit_bias, params->n_logit_bias * sizeof *params->logit_bias);
-        to->params = params;
-        to->count = copied(to->count, (size_t)to->n_count * sizeof *to->count);
-        to->pending = copied(to->pending, (size_t)to->n_pending * sizeof *to->pending);
-        to->end_id = copied(to->end_id, (size_t)to->n_end * sizeof *to->end_id);
-        to->mask = copied(to->mask, ((size_t)l->n_vocab + 31) / 32 * sizeof *to->mask);
-    }
-    work_a_little(l);
-    return QR_OK;
 }
 
 static void forget(struct queued *q)
@@ -225,15 +205,44 @@ static void forget(struct queued *q)
     *q = (struct queued){0};
 }
 
+static enum qr_status sample(struct qr_exec *exec, const struct qr_pick *pick, struct qr_err *err)
+{
+    struct late *l = (struct late *)exec;
+    struct queued *q = &l->ring[(l->first + l->n - 1) % RING];
+    l->hooks->n_late_sample += q->crowded && l->n == 1;
+    if (++l->hooks->n_sample == l->hooks->fail_sample) {
+        l->n--;
+        forget(q);
+        return qr_fail(err, QR_IO, "the late device refused to sample");
+    }
+    q->pick = some((size_t)q->step->n_row * sizeof *pick);
+    q->picked = some((size_t)q->step->n_row * sizeof *q->picked);
+    for (int r = 0; r < q->step->n_row; r++) {
+        struct qr_pick *to = &q->pick[r];
+        *to = pick[r];
+        if (!to->samples)
+            continue;
+        struct qr_sampling *params = (struct qr_sampling *)copied(to->params, sizeof *params);
+        params->logit_bias = copied(params->logit_bias, params->n_logit_bias * sizeof *params->logit_bias);
+        to->params = params;
+        to->count = copied(to->count, (size_t)to->n_count * sizeof *to->count);
+        to->pending = copied(to->pending, (size_t)to->n_pending * sizeof *to->pending);
+        to->end_id = copied(to->end_id, (size_t)to->n_end * sizeof *to->end_id);
+        to->mask = copied(to->mask, ((size_t)l->n_vocab + 31) / 32 * sizeof *to->mask);
+    }
+    work_a_little(l);
+    return QR_OK;
+}
+
 static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, struct qr_picked *picked,
                               struct qr_err *err)
 {
     struct late *l = (struct late *)exec;
     struct queued *q = &l->ring[l->first];
-    (void)err;
     assert_true(l->n > 0);
     while (!q->chosen)
         assert_true(work(l));
+    bool fails = ++l->hooks->n_collect == l->hooks->fail_collect;
     *result = (struct qr_result){.n_row = q->step->n_row};
     for (int r = 0; r < q->step->n_row; r++) {
         picked[r] = q->picked[r];
@@ -242,7 +251,7 @@ static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, st
     forget(q);
     l->first = (l->first + 1) % RING;
     l->n--;
-    return QR_OK;
+    return fails ? qr_fail(err, QR_IO, "the late device fell over") : QR_OK;
 }
 
 static void destroy(struct qr_exec *exec)
@@ -304,10 +313,11 @@ static struct late *make(const struct qr_exec_ops *ops, struct qr_exec *inner, s
 }
 
 struct qr_exec *late_exec(struct qr_exec *inner, struct qr_exec_limits limits, int n_vocab, uint64_t seed,
-                          struct spy *spy)
+                          struct spy *spy, struct late_hooks *hooks)
 {
     struct late *l = make(&late_ops, inner, limits, n_vocab, spy);
     l->seed = seed;
+    l->hooks = hooks ? hooks : &l->own_hooks;
     return &l->head;
 }
 

@@ -94,7 +94,7 @@ static struct qr_engine *engine_for(const struct ground *ground, struct qr_exec_
     parts.no_prefix_cache = round->no_cache;
     if (round->drafts)
         parts.drafter = (struct qr_drafter){.most = round->drafts, .propose = propose};
-    parts.exec = round->run_ahead > 0 ? late_exec(parts.exec, limits, parts.n_vocab, (uint64_t)round->chunk + 7, &spy)
+    parts.exec = round->run_ahead > 0 ? late_exec(parts.exec, limits, parts.n_vocab, (uint64_t)round->chunk + 7, &spy, NULL)
                                       : spied_exec(parts.exec, limits, parts.n_vocab, &spy);
     if (qr_engine_start(&parts, &engine, &err) != QR_OK)
         fail_msg("%s", err.message);

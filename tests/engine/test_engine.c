@@ -10,8 +10,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "ask.h"
-#include "base/clock.h"
-#include "base/rand.h"
 #include "fake.h"
 
 enum { MAX_LEN = 160 };
@@ -19,8 +17,6 @@ enum { MAX_LEN = 160 };
 /* Small enough that sequences must give way to each other. */
 static const struct qr_exec_limits crowded = {
     .max_token = 24, .max_seq = 8, .max_row = 16, .max_len = MAX_LEN, .n_block = 13};
-static const struct qr_exec_limits roomy = {
-    .max_token = 512, .max_seq = 16, .max_row = 64, .max_len = MAX_LEN, .n_block = 400};
 
 /* Greedy ids, log-probabilities and the prompt's, against the fake's own function. */
 static void the_answer_is_that_of_the_model(void **state)
@@ -355,60 +351,6 @@ static void a_full_queue_says_so(void **state)
     qr_engine_destroy(engine);                                        /* with a thousand requests in it */
 }
 
-struct client {
-    struct qr_engine *engine;
-    int number;
-};
-
-static void *submit_and_cancel(void *arg)
-{
-    const struct client *c = arg;
-    int32_t ids[40];
-    for (int i = 0; i < 50; i++) {
-        for (int k = 0; k < 40; k++)
-            ids[k] = (c->number * 31 + i * 7 + k) % FAKE_VOCAB;
-        struct qr_request r = ask_request(ids, (size_t)(1 + i % 40), 1 + i % 25);
-        uint64_t id;
-        if (qr_engine_submit(c->engine, &r, &id, NULL) == QR_OK && i % 4 == 0)
-            qr_engine_cancel(c->engine, id);
-    }
-    return NULL;
-}
-
-static void four_threads_submit_and_cancel(void **state)
-{
-    struct fake *fake;
-    pthread_t thread[4];
-    struct client client[4];
-    struct qr_engine_stats stats;
-    int done = 0;
-    (void)state;
-    struct qr_engine *engine = fake_engine(crowded, &fake);
-    for (int i = 0; i < 4; i++) {
-        client[i] = (struct client){engine, i};
-        assert_int_equal(pthread_create(&thread[i], NULL, submit_and_cancel, &client[i]), 0);
-    }
-    while (done < 200) {
-        struct qr_event event;
-        bool got;
-        assert_int_equal(qr_engine_next(engine, &event, 20000, &got, NULL), QR_OK);
-        assert_true(got);
-        done += event.kind == QR_EVENT_DONE;
-        assert_true(event.kind != QR_EVENT_DONE || event.finish != QR_FINISH_ERROR);
-        qr_event_clear(&event);
-        qr_engine_stats(engine, &stats);
-    }
-    for (int i = 0; i < 4; i++)
-        pthread_join(thread[i], NULL);
-    assert_true(qr_now_ns() - qr_engine_heartbeat_ns(engine) < 2000000000);
-    bool got;
-    struct qr_event event;
-    assert_int_equal(qr_engine_next(engine, &event, 10, &got, NULL), QR_OK);
-    assert_false(got);
-    assert_int_equal(fake->bad, 0);
-    qr_engine_destroy(engine);
-}
-
 static void *wait_for_ever(void *arg)
 {
     struct qr_event event;
@@ -440,7 +382,7 @@ int main(void)
         cmocka_unit_test(choices_are_as_many_as_asked_for), cmocka_unit_test(where_an_answer_ends),
         cmocka_unit_test(bad_fields_are_refused),           cmocka_unit_test(a_cancelled_request_ends_at_once),
         cmocka_unit_test(a_failure_ends_one_request),       cmocka_unit_test(a_full_queue_says_so),
-        cmocka_unit_test(four_threads_submit_and_cancel),   cmocka_unit_test(destroying_wakes_a_reader),
+        cmocka_unit_test(destroying_wakes_a_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
