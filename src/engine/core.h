@@ -1,5 +1,6 @@
-/* core.h - the engine's own struct, shared by engine.c (queue, thread), step.c (steps launched and landed) and follow.c
- * (what becomes of a step's tokens), and its constructor from parts, by which a test puts in an executor of its own. */
+/* core.h - the engine's own struct, shared by engine.c (queue), loop.c (thread), step.c (steps launched and landed),
+ * picks.c (rows to tokens) and follow.c (what becomes of the tokens), and its constructor from parts, by which a test
+ * puts in an executor of its own. */
 #ifndef QR_ENGINE_CORE_H
 #define QR_ENGINE_CORE_H
 #include <pthread.h>
@@ -90,6 +91,8 @@ void qr_follow(struct qr_engine *engine, const struct qr_batch_item *item);
 void qr_sequence_finish(struct qr_engine *engine, struct qr_sequence *seq, enum qr_finish finish,
                         const struct qr_err *error);
 
-/* engine.c: a choice is gone, blocks and all; with the last one the job is freed. */
+/* loop.c: the thread itself; engine is a struct qr_engine. */
+void *qr_engine_main(void *engine);
+/* loop.c: a choice is gone, blocks and all; with the last one the job is freed. */
 void qr_engine_gone(struct qr_engine *engine, struct qr_job *job);
 #endif
