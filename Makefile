@@ -42,15 +42,18 @@ endif
 LIBS    := -l:libevent_core.a -l:libhttp_parser.a -l:libjansson.a -l:libpcre2-8.a -l:libutf8proc.a -lm -ldl
 CLILIBS := -l:libedit.a -l:libtinfo.a -l:libbsd.a -l:libmd.a
 
+include mk/cuda.mk
+
 # ---------------------------------------------------------------- parts and the archives they may link
-PARTS   := base text model plan arch cpu engine server
+PARTS   := base text model plan arch cpu cuda engine server
 NEEDS_base   := base
 NEEDS_text   := text base
 NEEDS_model  := model base
 NEEDS_plan   := plan base
 NEEDS_arch   := arch plan model base
 NEEDS_cpu    := cpu plan base
-NEEDS_engine := engine arch cpu plan model text base
+NEEDS_cuda   := cuda plan base
+NEEDS_engine := engine arch cpu cuda plan model text base
 NEEDS_server := server $(NEEDS_engine)
 NEEDS_whole  := $(NEEDS_engine)
 NEEDS_cli    := $(NEEDS_server)
@@ -64,7 +67,8 @@ ISA_avx2   := -DQR_ISA=avx2 -DQR_AVX2 -mavx2 -mfma -mf16c $(ISA_OPT)
 ISA_avx512 := -DQR_ISA=avx512 -DQR_AVX512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c $(ISA_OPT)
 
 lib = $(B)/lib$(1).a
-objs = $(patsubst src/%.c,$(B)/obj/%.o,$(wildcard src/$(1)/*.c))
+objs = $(patsubst src/%.c,$(B)/obj/%.o,$(if $(filter cuda,$(1)),$(CUDA_C),$(wildcard src/$(1)/*.c))) \
+       $(if $(filter cuda,$(1)),$(CUDA_OBJ))
 ISA_SRC := $(wildcard src/cpu/isa/*.c)
 ISA_OBJ := $(foreach i,$(ISAS),$(patsubst src/cpu/isa/%.c,$(B)/obj/cpu/isa/%.$(i).o,$(ISA_SRC)))
 
@@ -87,6 +91,7 @@ endef
 .PHONY: FORCE
 $(eval $(call stamp_rule,commit.txt,$(COMMIT)))
 $(eval $(call stamp_rule,flags.txt,$(CC) $(CFLAGS)))
+$(eval $(call stamp_rule,flags-cuda.txt,$(NVCC) $(NVCCFLAGS)))
 $(foreach i,$(ISAS),$(eval $(call stamp_rule,flags-$(i).txt,$(ISA_$(i)))))
 
 $(B)/obj/base/version.o: CFLAGS += -DQR_COMMIT='"$(COMMIT)"'
@@ -95,6 +100,12 @@ $(B)/obj/%.o: src/%.c $(B)/flags.txt
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
 	@$(CC) $(CFLAGS) -c $< -o $@
+
+$(patsubst src/%.c,$(B)/obj/%.o,$(CUDA_C)): CFLAGS += $(CUDA_INCLUDE)
+$(B)/obj/cuda/%.cu.o: src/cuda/%.cu $(B)/flags-cuda.txt
+	@mkdir -p $(@D)
+	@echo "  NVCC    $<"
+	@$(NVCC) $(NVCCFLAGS) -c $< -o $@
 
 define isa_rule
 $(B)/obj/cpu/isa/%.$(1).o: src/cpu/isa/%.c $(B)/flags.txt $(B)/flags-$(1).txt
@@ -121,12 +132,15 @@ $(B)/examples/%: examples/%.c $(B)/libquire.a
 # tests/PART/test_NAME.c becomes build/test/PART/test_NAME, linked with the archives of NEEDS_PART and, where it
 # exists, the helpers tests/PART/*.c and tests/common/*.c that do not start with test_.
 TESTS := $(patsubst tests/%.c,$(B)/test/%,$(wildcard tests/*/test_*.c))
-helpers = $(patsubst tests/%.c,$(B)/testobj/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)) $(wildcard tests/common/*.c))
+helpers = $(patsubst tests/%.c,$(B)/testobj/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)) $(wildcard tests/common/*.c) $(HELPERS_$(1)))
+HELPERS_cuda    := tests/whole/ref_forward.c tests/whole/runner.c
+NEEDS_TEST_cuda := $(NEEDS_whole) # the GPU against the oracle, from a file to logits
 $(B)/testobj/%.o: tests/%.c $(B)/flags.txt
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS) -Itests -c $< -o $@
+tested_with = $(foreach p,$(or $(NEEDS_TEST_$(1)),$(NEEDS_$(1))),$(call lib,$(p)))
 define test_rule
-$(B)/test/$(1)/%: $(B)/testobj/$(1)/%.o $(call helpers,$(1)) $(foreach p,$(NEEDS_$(1)),$(call lib,$(p)))
+$(B)/test/$(1)/%: $(B)/testobj/$(1)/%.o $(call helpers,$(1)) $(call tested_with,$(1))
 	@mkdir -p $$(@D)
 	@echo "  LINK    $$@"
 	@$(CC) $(LDFLAGS) $$^ -lcmocka $(LIBS) $$(TEST_LDFLAGS_$(1)) -o $$@

@@ -1,5 +1,5 @@
 # targets.mk - what a person types, apart from building.
-.PHONY: help run deps test test-quick test-long bench cuda-check format lint install uninstall clean model venv
+.PHONY: help run deps test test-quick test-long bench cuda-check gpu-test gpu-bench format lint install uninstall clean model venv
 
 help:
 	@echo 'make              build build/quire, build/libquire.a and the examples'
@@ -10,6 +10,7 @@ help:
 	@echo 'make test-long    tests with longer searches (QUIRE_LONG=1), Python tests against the sanitized binary too'
 	@echo 'make bench        speed of the default model and of each kernel'
 	@echo 'make cuda-check   compile the CUDA sources, where nvcc is installed'
+	@echo 'make gpu-test     the tests of the CUDA executor, where there is a GPU; make gpu-bench: its speed'
 	@echo 'make format       clang-format all sources'
 	@echo 'make lint         clang-format (check only), clang-tidy, cppcheck'
 	@echo 'make install      into PREFIX ($(PREFIX)), below DESTDIR; make uninstall takes it away'
@@ -92,12 +93,10 @@ bench: $(B)/quire model
 
 # ---------------------------------------------------------------- CUDA
 # Compiled for the oldest and the newest architecture in use; without nvcc there is nothing to check.
-NVCC ?= nvcc
 CUDA_SRC := $(wildcard src/cuda/*.cu tests/cuda/*.cu)
-CUDA_OBJ := $(foreach a,sm_80 sm_90a,$(patsubst %.cu,$(ROOT)/cuda/$(a)/%.o,$(CUDA_SRC)))
+CHECK_OBJ := $(foreach a,sm_80 sm_90a,$(patsubst %.cu,$(ROOT)/cuda/$(a)/%.o,$(CUDA_SRC)))
 cuda-check:
-	@if command -v $(NVCC) >/dev/null; then $(MAKE) --no-print-directory $(CUDA_OBJ); \
-	else echo "cuda-check: no $(NVCC) here, nothing compiled"; fi
+	@$(if $(NVCC),$(MAKE) --no-print-directory $(CHECK_OBJ),echo "cuda-check: no nvcc here, nothing compiled")
 define cuda_rule
 $(ROOT)/cuda/$(1)/%.o: %.cu
 	@mkdir -p $$(@D)
@@ -105,6 +104,15 @@ $(ROOT)/cuda/$(1)/%.o: %.cu
 	@$(NVCC) -arch=$(1) -O2 -std=c++17 -Xcompiler -Wall,-Wextra -Iinclude -Isrc -c $$< -o $$@
 endef
 $(foreach a,sm_80 sm_90a,$(eval $(call cuda_rule,$(a))))
+
+# QUIRE_GPU=1: a test that finds no GPU fails in place of being skipped.
+GPU_TESTS := $(patsubst tests/%.c,$(B)/test/%,$(wildcard tests/cuda/test_*.c))
+GPU_MODEL ?= dummy:qwen2.5-1.5b
+gpu-test: $(B)/quire $(GPU_TESTS)
+	@QUIRE_GPU=1 tools/run_tests.py $(GPU_TESTS)
+gpu-bench: $(B)/quire
+	$(B)/quire version
+	$(B)/quire bench latency -m $(GPU_MODEL) --device cuda
 
 # ---------------------------------------------------------------- style
 SOURCES := $(sort $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] examples/*.[ch]))
@@ -130,7 +138,7 @@ install: $(B)/quire $(B)/libquire.a
 	install -D -m 644 include/quire.h $(DESTDIR)$(PREFIX)/include/quire.h
 	install -D -m 644 $(B)/libquire.a $(DESTDIR)$(PREFIX)/lib/libquire.a
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed 's|@PREFIX@|$(PREFIX)|' mk/quire.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/quire.pc
+	sed 's|@PREFIX@|$(PREFIX)|;s|@CUDA_LIBS@|$(CUDA_LIBS)|' mk/quire.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/quire.pc
 	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/quire/LICENSE
 
 uninstall:

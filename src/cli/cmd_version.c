@@ -4,6 +4,30 @@
 #include "base/pool.h"
 #include "cli/commands.h"
 #include "cpu/cpu.h"
+#include "cuda/cuda.h"
+
+static void print_gpus(void)
+{
+    char driver[16], runtime[16];
+    struct qr_err err;
+    int n;
+    qr_cuda_versions(driver, runtime);
+    if (!qr_cuda_built())
+        printf("cuda: not in this build\n");
+    else if (qr_cuda_count(&n, &err) != QR_OK)
+        printf("cuda: runtime %s; %s\n", runtime, err.message);
+    else
+        for (int i = 0; i < n; i++) {
+            struct qr_cuda_device gpu;
+            if (qr_cuda_device_get(i, false, &gpu, &err) == QR_OK)
+                printf("cuda %d: %s, compute capability %d.%d, %d multiprocessors, %.1f GiB; driver for CUDA %s, "
+                       "runtime %s\n",
+                       i, gpu.name, gpu.major, gpu.minor, gpu.n_sm, (double)gpu.memory / (1024.0 * 1024 * 1024), driver,
+                       runtime);
+            else
+                printf("cuda %d: %s\n", i, err.message);
+        }
+}
 
 int cmd_version(const struct cli_command *command, int argc, char **argv)
 {
@@ -27,6 +51,7 @@ int cmd_version(const struct cli_command *command, int argc, char **argv)
     for (enum qr_isa isa = QR_ISA_C; isa < QR_N_ISA; isa++)
         printf(" %s%s", qr_isa_name(isa),
                qr_isa_runs_here(isa) ? (isa == qr_isa_best() ? " (used)" : "") : " (not on this CPU)");
-    printf("\ncuda: not in this build\n");
+    putchar('\n');
+    print_gpus();
     return CLI_OK;
 }

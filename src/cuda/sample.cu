@@ -4,6 +4,7 @@
 // pass and one meeting of the cluster, plain sampling two more; top-k and top-p three each. Sums follow a fixed order, so an
 // answer has the same bits whatever else is in the step.
 #include <climits>
+#include "cuda/sample_list.cuh"
 #include "cuda/sample_select.cuh"
 
 constexpr float GREEDY_BELOW = 1e-5f;
@@ -13,33 +14,52 @@ struct row_best {
     int id;
 };
 
-// The largest and where it first stands; BAD_KEY where NaN or +inf is among them. slot: which scan of the row this is.
-// floor: at most the k-th largest key of the row.
-template <bool CLUSTER> static __device__ row_best scan(const sample_view<CLUSTER> &v, int slot, int k, uint32_t *floor)
+// A thread's largest so far and where it first stands; is NaN or +inf among what it saw?
+struct thread_best {
+    float best = -INFINITY;
+    int at = 0;
+    bool bad = false;
+    __device__ void see(float x, int i)
+    {
+        bad |= !(x <= FLT_MAX);
+        if (x > best)
+            best = x, at = i;
+    }
+};
+
+// The warp's best of part i, to every block.
+template <bool CLUSTER> static __device__ void tell_best(const sample_view<CLUSTER> &v, int slot, int i, thread_best b)
 {
-    sample_shared &s = v.s;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    uint64_t key = (uint64_t)(b.bad ? BAD_KEY : key_of(b.best)) << 32 | (uint32_t)~(v.begin(i) + b.at);
+#pragma unroll
+    for (int m = 16; m; m /= 2) {
+        uint64_t other = __shfl_xor_sync(~0u, key, m);
+        key = other > key ? other : key;
+    }
+    if (threadIdx.x % 32 == 0)
+        v.tell(&v.s.best[slot][i][threadIdx.x / 32], key);
+}
+
+// The same for a row that was changed after it came, or that lies in one block.
+template <bool CLUSTER> static __device__ void scan_row(const sample_view<CLUSTER> &v, int slot)
+{
     for (int i = v.first_part(); i < v.end_part(); i++) {
         const float *x = v.part_row(i);
-        int n = v.begin(i + 1) - v.begin(i), at = 0;
-        float best = -INFINITY;
-        bool bad = false;
+        int n = v.begin(i + 1) - v.begin(i);
+        thread_best b;
 #pragma unroll 4
-        for (int j = threadIdx.x; j < n; j += SAMPLE_THREADS) {
-            float y = x[j];
-            bad |= !(y <= FLT_MAX);
-            if (y > best)
-                best = y, at = j;
-        }
-        uint64_t key = (uint64_t)(bad ? BAD_KEY : key_of(best)) << 32 | (uint32_t)~(v.begin(i) + at);
-#pragma unroll
-        for (int m = 16; m; m /= 2) {
-            uint64_t other = __shfl_xor_sync(~0u, key, m);
-            key = other > key ? other : key;
-        }
-        if (lane == 0)
-            v.tell(&s.best[slot][i][warp], key);
+        for (int j = threadIdx.x; j < n; j += SAMPLE_THREADS)
+            b.see(x[j], j);
+        tell_best(v, slot, i, b);
     }
+}
+
+// The best of the row from what the warps told; BAD_KEY where NaN or +inf is among them. floor: at most the k-th largest key.
+template <bool CLUSTER>
+static __device__ row_best best_of(const sample_view<CLUSTER> &v, int slot, int k, uint32_t *floor)
+{
+    sample_shared &s = v.s;
+    const int lane = threadIdx.x % 32;
     if (threadIdx.x == 0)
         s.floor = 0;
     v.meet_all();
@@ -127,27 +147,6 @@ static __device__ double sum_blocks(const sample_view<CLUSTER> &v, int slot, F f
     return total;
 }
 
-// The first of 32 lanes with a value at which the running sum passes target; else the last lane with a value. before: the sum in front of
-// it, from `before` on. Returns -1 where no lane has a value; before is then the sum of all.
-static __device__ inline int walk_lanes(double mine, double target, double *before, bool *passed)
-{
-    const int lane = threadIdx.x % 32;
-    double until = mine;
-#pragma unroll
-    for (int m = 1; m < 32; m *= 2) {
-        double other = __shfl_up_sync(~0u, until, m);
-        until += lane >= m ? other : 0;
-    }
-    double front = __shfl_up_sync(~0u, until, 1);
-    front = *before + (lane ? front : 0);
-    uint32_t some = __ballot_sync(~0u, mine > 0), over = __ballot_sync(~0u, mine > 0 && front + mine > target);
-    *passed = over != 0;
-    int chosen = over ? __ffs(over) - 1 : some ? 31 - __clz(some) : -1;
-    double sum = *before + __shfl_sync(~0u, until, 31);
-    *before = chosen < 0 ? sum : over ? __shfl_sync(~0u, front, chosen) : sum;
-    return chosen;
-}
-
 // Walks up the ids until the running sum of weights passes u of the whole. Every block returns the id.
 template <bool CLUSTER> static __device__ int draw(const sample_view<CLUSTER> &v, int slot, double total, float u)
 {
@@ -181,22 +180,10 @@ template <bool CLUSTER> static __device__ int draw(const sample_view<CLUSTER> &v
                 break;
         }
         const float *x = v.part_row(owner) + block * SAMPLE_BLOCK;
-        int m = min(SAMPLE_BLOCK, n - block * SAMPLE_BLOCK), first = threadIdx.x * 8, at = -1;
-        double mine = 0;
-        for (int i = first; i < min(first + 8, m); i++)
-            mine += (double)x[i];
-        bool passed;
-        int lane = walk_lanes(mine, target, &front, &passed);
-        if ((int)threadIdx.x == lane) {
-            for (int i = first; i < min(first + 8, m); i++) {
-                front += (double)x[i];
-                if (x[i] > 0)
-                    at = i;
-                if (passed && at == i && front > target)
-                    break;
-            }
+        int m = min(SAMPLE_BLOCK, n - block * SAMPLE_BLOCK), first = threadIdx.x * 8;
+        int at = walk_values(x, first, min(first + 8, m), target, front);
+        if (at >= 0)
             v.tell(&v.s.chosen, v.begin(owner) + block * SAMPLE_BLOCK + at);
-        }
     }
     v.meet_all();
     return v.s.chosen;
@@ -210,8 +197,17 @@ template <bool CLUSTER> static __device__ int sample(sample_view<CLUSTER> &v, fl
     auto weight = [&](float x, int) { return exp_neg(__fmul_rn(__fsub_rn(x, max), scale)); };
     double total;
     int slot = 0;
+    if (p.top_k > 0 && p.top_k <= SAMPLE_LIST_K) {
+        int n = gather(v, floor, 0);
+        if (n <= SAMPLE_LIST) {
+            if (v.me == 0)
+                draw_list(v, n, max, scale, u);
+            v.meet_all();
+            return v.s.chosen;
+        }
+    }
     if (p.top_k > 0) {
-        sample_limit k = select_best<CLUSTER, false>(v, p.top_k, floor, 0);
+        sample_limit k = select_best<false>(v, p.top_k, floor, 0);
         total = sum_blocks<false, true>(
             v, slot, [&](float x, int id) { return k.holds(key_of(x), id) ? weight(x, id) : 0.0f; });
     } else {
@@ -220,7 +216,10 @@ template <bool CLUSTER> static __device__ int sample(sample_view<CLUSTER> &v, fl
     if (p.top_p < 1 || p.min_p > 0) {
         sample_limit mass = {0, INT_MAX};
         if (p.top_p < 1)
-            mass = select_best<CLUSTER, true>(v, (double)p.top_p * total, 1, 1);
+            { // what is lighter adds up to less than 1 - top_p
+            float least = (float)((1.0 - (double)p.top_p) * total / v.a.n_vocab * 0.999);
+            mass = select_best<true>(v, (double)p.top_p * total, umax(1, __float_as_uint(least)), 1);
+        }
         total = sum_blocks<false, true>(v, ++slot, [&](float w, int id) {
             return w >= p.min_p && mass.holds(__float_as_uint(w), id) ? w : 0.0f;
         });
@@ -234,7 +233,7 @@ template <bool CLUSTER> static __device__ void log_probability(sample_view<CLUST
     sample_shared &s = v.s;
     uint32_t floor = 0;
     int n_top = min(v.p.n_top, v.a.n_vocab);
-    row_best best = scan(v, 1, n_top, &floor);
+    row_best best = best_of(v, 1, n_top, &floor);
     if (best.key == BAD_KEY || best.key == key_of(-INFINITY)) {
         if (v.me == 0 && threadIdx.x == 0)
             out->id = 0, out->status = QR_INTERNAL;
@@ -251,19 +250,16 @@ template <bool CLUSTER> static __device__ void log_probability(sample_view<CLUST
         v.tell(&s.rank[v.me], s.n_equal);
     double total = sum_blocks<true, false>(v, 2, [&](float x, int) { return exp_neg(__fsub_rn(x, max)); });
     const double shift = (double)max + log(total);
-    if (n_top > 0) {
-        sample_limit limit = select_best<CLUSTER, false>(v, n_top, floor, 2);
-        int *n = v.at(&s.n_top, 0);
-        qr_top *top = v.at(s.top, 0);
-        v.each([&](float x, int i) {
-            if (limit.holds(key_of(x), i))
-                top[atomicAdd(n, 1)] = {i, x};
-        });
+    int n = n_top > 0 ? gather(v, floor, 1) : 0;
+    if (n > SAMPLE_LIST) {
+        sample_limit limit = select_best<false>(v, n_top, floor, 2);
+        n = n_top;
+        if (v.me == 0 && threadIdx.x == 0)
+            s.n_list[1] = 0;
         v.meet_all();
+        gather_if(v, 1, [&](float x, int i) { return limit.holds(key_of(x), i); });
     }
-    if (v.me != 0)
-        return;
-    if (threadIdx.x == 0) {
+    if (v.me == 0 && threadIdx.x == 0) {
         int rank = 0;
         for (int i = 0; i < SAMPLE_PARTS; i++)
             rank += s.rank[i];
@@ -271,13 +267,13 @@ template <bool CLUSTER> static __device__ void log_probability(sample_view<CLUST
         out->rank = rank;
         out->n_top = n_top;
     }
-    if ((int)threadIdx.x < n_top) {
-        qr_top mine = s.top[threadIdx.x];
-        int at = 0;
-        for (int i = 0; i < n_top; i++)
-            at += s.top[i].logprob > mine.logprob || (s.top[i].logprob == mine.logprob && s.top[i].id < mine.id);
-        out->top[at] = {mine.id, (float)((double)mine.logprob - shift)};
+    if (v.me == 0 && (int)threadIdx.x < n) {
+        qr_top mine = listed(v)[threadIdx.x];
+        int at = rank_in_list(v, n, mine);
+        if (at < n_top)
+            out->top[at] = {mine.id, (float)((double)mine.logprob - shift)};
     }
+    v.meet_all(); // others still read how many were gathered
 }
 
 template <bool CLUSTER>
@@ -292,50 +288,65 @@ static __global__ void __launch_bounds__(SAMPLE_THREADS, 2) sample_rows(const __
     if (threadIdx.x < SAMPLE_PARTS)
         s.rank[threadIdx.x] = 0;
     if (threadIdx.x == 0)
-        s.n_equal = s.n_top = 0;
+        s.n_equal = s.n_list[0] = s.n_list[1] = 0;
+    for (int i = threadIdx.x; i < SAMPLE_BINS; i += SAMPLE_THREADS)
+        s.total[0][i] = 0;
     __syncthreads();
     if (CLUSTER)
         cluster_arrive();
     wait_for_previous();
-    const qr_sample_row p = a.pick->row[r];
-    sample_view<CLUSTER> v = {a,  (const int32_t *)a.pick, p, s, a.logits + (size_t)r * a.stride, row, sums, me,
+    sample_view<CLUSTER> v = {a,   (const int32_t *)a.pick, s.row, s, a.logits + (size_t)r * a.stride, row, sums, me,
                               part, 0};
-    int id = p.samples ? 0 : p.id, status = QR_OK;
-    bool changed = false;
-    if (p.samples || p.n_top >= 0)
-        v.load();
+    constexpr int WORDS = sizeof(s.row) / 4;
+    int word = threadIdx.x < WORDS ? ((const int *)&a.pick->row[r])[threadIdx.x] : 0;
+    thread_best seen;
+    auto bring = [&]() {
+        seen = thread_best();
+        for (int i = v.first_part(); i < v.end_part(); i++)
+            v.load(i, [&](float x, int at) { seen.see(x, at); });
+    };
+    bring();
+    if (threadIdx.x < WORDS)
+        ((int *)&s.row)[threadIdx.x] = word;
+    __syncthreads();
     if (CLUSTER)
         cluster_wait(); // all run: their shared memory may be written
+    const qr_sample_row &p = s.row;
+    const bool greedy = p.temperature < GREEDY_BELOW, changes = p.samples && (p.adjusts || !greedy);
+    auto look = [&](int slot, bool as_it_came) {
+        if (CLUSTER && as_it_came)
+            tell_best(v, slot, v.me, seen);
+        else
+            scan_row(v, slot);
+    };
+    int id = p.samples ? 0 : p.id, status = QR_OK;
     if (p.samples) {
         if (p.adjusts)
             v.adjust();
+        look(0, !p.adjusts);
         uint32_t floor = 0;
-        row_best best = scan(v, 0, p.top_k, &floor);
-        changed = p.adjusts;
+        row_best best = best_of(v, 0, p.top_k, &floor);
         if (best.key == BAD_KEY)
             status = QR_INTERNAL;
         else if (best.key == key_of(-INFINITY))
             status = QR_INVALID;
-        else if (p.temperature < GREEDY_BELOW)
-            id = best.id;
-        else {
-            id = sample(v, float_of(best.key), floor);
-            changed = true;
-        }
+        else
+            id = greedy ? best.id : sample(v, float_of(best.key), floor);
     }
     if (me == 0 && threadIdx.x == 0) {
         a.place[a.pick->place + r] = id;
         a.out[r].id = id;
         a.out[r].status = status;
     }
-    if (p.n_top >= 0 && status == QR_OK) {
-        if (changed) {
-            __syncthreads();
-            v.load();
-        }
-        log_probability(v, id, &a.out[r]);
+    if (p.n_top < 0 || status != QR_OK)
+        return;
+    if (changes) {
+        __syncthreads();
+        bring();
+        __syncthreads();
     }
-    v.meet_all(); // others may still read what lies here
+    look(1, true);
+    log_probability(v, id, &a.out[r]);
 }
 
 // Ids of a part, and what a block of the cluster keeps.

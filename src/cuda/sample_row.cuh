@@ -12,20 +12,24 @@
 
 constexpr int SAMPLE_PARTS = 8, SAMPLE_THREADS = 512, SAMPLE_WARPS = SAMPLE_THREADS / 32, SAMPLE_BLOCK = 256;
 constexpr int SAMPLE_BINS = 2048, SAMPLE_SUMS = 4, SAMPLE_SELECTS = 3;
+constexpr int SAMPLE_LIST = SAMPLE_THREADS, SAMPLE_LIST_K = SAMPLE_PARTS * SAMPLE_WARPS;
 constexpr uint32_t BAD_KEY = 0xFFFFFFFFu;
 
-struct sample_shared {
-    uint32_t hist[2][2][SAMPLE_BINS]; // by turn; counts, or low and high half of sums
+struct alignas(16) sample_shared {
+    uint32_t hist[SAMPLE_BINS];     // of the part kept here: counts, or the two halves of sums
+    uint32_t total[2][SAMPLE_BINS]; // of the row, by turn
     uint64_t best[2][SAMPLE_PARTS][SAMPLE_WARPS];
     double sum[SAMPLE_SUMS][SAMPLE_PARTS];
     double warp_sum[SAMPLE_WARPS];
-    double left;
+    double left, held;
     uint32_t floor;
     int rank[SAMPLE_PARTS];
-    int cutoff[SAMPLE_SELECTS];
-    int chosen, bin, lowest, n_top, n_equal;
+    int equal[SAMPLE_SELECTS][SAMPLE_PARTS], cutoff[SAMPLE_SELECTS];
+    int chosen, bin, lowest, n_equal, n_list[2];
     int pending[QR_SAMPLE_MAX_PENDING], counted[QR_SAMPLE_MAX_PENDING];
-    qr_top top[32];
+    float by_weight[SAMPLE_LIST_K], by_id[SAMPLE_LIST_K];
+    int id_of[SAMPLE_LIST_K];
+    qr_sample_row row;
 };
 
 static __device__ inline uint32_t key_of(float x)
@@ -154,27 +158,36 @@ template <bool CLUSTER> struct sample_view {
         }
     }
 
-    // The part(s) of this block, from memory. Ends with all of it visible to the block.
-    __device__ void load() const
+    // Part i from memory, calling f(value, place in the part) for each element, in ascending order within a thread. The block's
+    // threads do not meet.
+    template <class F> __device__ void load(int i, F f) const
     {
+        constexpr int AHEAD = 5; // loads of 16 bytes in flight
         const bool wide = a.stride % 4 == 0 && ((uintptr_t)logits & 15) == 0;
-        for (int i = first_part(); i < end_part(); i++) {
-            float *to = part_row(i);
-            const float *from = logits + begin(i);
-            int n = begin(i + 1) - begin(i), done = wide ? n / 4 * 4 : 0;
-            if constexpr (CLUSTER) {
-                for (int k = threadIdx.x * 4; k < done; k += SAMPLE_THREADS * 4)
-                    asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(shared_u32(to + k)), "l"(from + k));
-                for (int k = done + threadIdx.x; k < n; k += SAMPLE_THREADS)
-                    asm volatile("cp.async.ca.shared.global [%0],[%1],4;" ::"r"(shared_u32(to + k)), "l"(from + k));
-            } else {
-                for (int k = threadIdx.x; k < n; k += SAMPLE_THREADS)
-                    to[k] = from[k];
-            }
+        float *to = part_row(i);
+        const float *from = logits + begin(i);
+        const int n = begin(i + 1) - begin(i), fours = wide ? n / 4 : 0;
+        for (int k = threadIdx.x; k < fours; k += AHEAD * SAMPLE_THREADS) {
+            float4 x[AHEAD];
+#pragma unroll
+            for (int j = 0; j < AHEAD; j++)
+                if (k + j * SAMPLE_THREADS < fours)
+                    x[j] = __ldcg((const float4 *)from + k + j * SAMPLE_THREADS);
+#pragma unroll
+            for (int j = 0; j < AHEAD; j++)
+                if (int at = k + j * SAMPLE_THREADS; at < fours) {
+                    ((float4 *)to)[at] = x[j];
+                    f(x[j].x, at * 4);
+                    f(x[j].y, at * 4 + 1);
+                    f(x[j].z, at * 4 + 2);
+                    f(x[j].w, at * 4 + 3);
+                }
         }
-        if constexpr (CLUSTER)
-            asm volatile("cp.async.wait_all;" ::: "memory");
-        __syncthreads();
+        for (int k = fours * 4 + threadIdx.x; k < n; k += SAMPLE_THREADS) {
+            float x = __ldcg(from + k);
+            to[k] = x;
+            f(x, k);
+        }
     }
 
     // Calls f(value, id) for each element of this block's part(s), in ascending order within a thread.

@@ -1,8 +1,9 @@
 // sample_select.cuh - the best part of a row by number (top-k) or by mass (top-p), by radix descent as engine/select.c.
 //
 // Three passes over the row in shared memory: a histogram of the leading bits tells in which bin the limit lies, the next
-// bits are looked at in that bin only. Weights of one bin have one exponent, so the sums of their mantissas are integers:
-// exact, whatever the order in which threads add them.
+// bits are looked at in that bin only. A block counts its own part, then adds what it found to every block's totals; after
+// one meeting of the cluster each block reads its totals and comes to the same answer. Weights of one bin have one exponent, so
+// the sums of their mantissas are integers: exact, whatever the order in which threads add them.
 #pragma once
 #include "cuda/sample_row.cuh"
 
@@ -16,162 +17,203 @@ struct sample_limit {
     }
 };
 
+// MASS: keys are the bits of weights in [0, 1], 30 bits in use; a bin has two words, the low 12 bits and the rest of its mantissas.
+template <bool MASS, int PASS> struct select_pass {
+    static constexpr int shift = PASS == 0 ? (MASS ? 20 : 21) : PASS == 1 ? 10 : 0;
+    static constexpr int above = PASS == 0 ? 31 : PASS == 1 ? (MASS ? 20 : 21) : 10;
+    static constexpr int bins = MASS || PASS == 2 ? 1024 : 2048, words = MASS ? 2 : 1, per = bins / SAMPLE_THREADS;
+};
 template <bool MASS> static __device__ inline uint32_t select_key(float x)
 {
     return MASS ? __float_as_uint(x) : key_of(x);
 }
-
-// Of bin `bin` of one block's histogram: how many, or their weight in units of 2^-23 of the bin's power of two.
-template <bool MASS> static __device__ inline double bin_value(uint32_t low, uint32_t high)
+static __device__ inline uint32_t mantissa_of(uint32_t key)
 {
-    return MASS ? (double)high * 4096 + (double)low : (double)low;
+    return (key & 0x7FFFFFu) | 0x800000u;
 }
 
-template <bool CLUSTER, bool MASS>
-static __device__ void fill_histogram(const sample_view<CLUSTER> &v, int pass, uint32_t key, uint32_t floor)
+// This block's part into its histogram, and that into everyone's totals. Ends before the meeting.
+template <bool MASS, int PASS, bool CLUSTER>
+static __device__ void fill_histogram(const sample_view<CLUSTER> &v, uint32_t key, uint32_t floor)
 {
-    constexpr int SHIFT[3] = {MASS ? 19 : 21, MASS ? 9 : 10, 0}, BINS[3] = {2048, MASS ? 1024 : 2048, MASS ? 512 : 1024};
-    uint32_t *low = v.s.hist[v.turn & 1][0], *high = v.s.hist[v.turn & 1][1];
-    const int bins = BINS[pass], shift = SHIFT[pass], above = pass ? SHIFT[pass - 1] : 31;
-    for (int i = threadIdx.x; i < bins; i += SAMPLE_THREADS)
-        low[i] = high[i] = 0;
+    using pass = select_pass<MASS, PASS>;
+    sample_shared &s = v.s;
+    uint32_t *mine = CLUSTER ? s.hist : s.total[v.turn & 1], *next = s.total[(v.turn & 1) ^ 1];
+    if (CLUSTER)
+        for (int i = threadIdx.x; i < pass::bins * pass::words; i += SAMPLE_THREADS)
+            mine[i] = 0;
     __syncthreads();
+    if (threadIdx.x == 0) {
+        s.bin = SAMPLE_BINS;
+        s.lowest = -1;
+    }
     v.each([&](float x, int) {
         uint32_t k = select_key<MASS>(x);
-        if (k < floor || (pass && (k ^ key) >> above))
+        if (k < floor || (PASS && (k ^ key) >> pass::above))
             return;
-        uint32_t bin = (k >> shift) & (bins - 1), mantissa = (k & 0x7FFFFFu) | 0x800000u;
-        atomicAdd(low + bin, MASS ? mantissa & 4095u : 1u);
-        if (MASS)
-            atomicAdd(high + bin, mantissa >> 12);
+        uint32_t bin = (k >> pass::shift) & (pass::bins - 1);
+        if (MASS) {
+            atomicAdd(mine + bin * 2, mantissa_of(k) & 4095u);
+            atomicAdd(mine + bin * 2 + 1, mantissa_of(k) >> 12);
+        } else {
+            atomicAdd(mine + bin, 1u);
+        }
     });
+    __syncthreads();
+    if (CLUSTER)
+        for (int i = threadIdx.x; i < pass::bins * pass::words; i += SAMPLE_THREADS)
+            if (uint32_t n = mine[i])
+#pragma unroll
+                for (int r = 0; r < SAMPLE_PARTS; r++)
+                    atomicAdd(v.at(s.total[v.turn & 1] + i, (v.me + r) % SAMPLE_PARTS), n);
+    for (int i = threadIdx.x; i < SAMPLE_BINS; i += SAMPLE_THREADS)
+        next[i] = 0; // for the pass after this one: nobody adds there before the meeting
 }
 
-// In order of ids, which of those equal to the limit is the last that is kept: the n-th.
-template <bool CLUSTER, bool MASS>
-static __device__ int find_cutoff(const sample_view<CLUSTER> &v, uint32_t key, int bin, int n, int *cutoff)
+struct select_state {
+    uint32_t key;
+    int bin;
+    double left, held; // still to be found in the bin; all that it holds
+};
+
+// One pass: the bin in which the limit lies. Every block comes to the same result.
+template <bool MASS, int PASS, bool CLUSTER>
+static __device__ void narrow(sample_view<CLUSTER> &v, select_state &at, uint32_t floor)
 {
+    using pass = select_pass<MASS, PASS>;
+    sample_shared &s = v.s;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    fill_histogram<MASS, PASS>(v, at.key, floor);
+    v.meet_all();
+    const uint32_t *total = s.total[v.turn & 1];
+    v.turn++;
+    double value[pass::per], mine = 0; // thread 0 has the best bins
+#pragma unroll
+    for (int i = 0; i < pass::per; i++) {
+        int b = pass::bins - 1 - ((int)threadIdx.x * pass::per + i);
+        if (MASS) {
+            uint2 n = *(const uint2 *)(total + 2 * b);
+            int exponent = PASS ? at.key >> 23 : b >> 3; // the power of two of the bin
+            value[i] = ((double)n.y * 4096 + (double)n.x) * __hiloint2double((exponent - 150 + 1023) << 20, 0);
+        } else {
+            value[i] = total[b];
+        }
+        mine += value[i];
+    }
+    double until = mine; // sums over threads, in a fixed order
+#pragma unroll
+    for (int m = 1; m < 32; m *= 2) {
+        double other = __shfl_up_sync(~0u, until, m);
+        until += lane >= m ? other : 0;
+    }
+    if (lane == 31)
+        s.warp_sum[warp] = until;
+    uint32_t some = __ballot_sync(~0u, mine > 0);
+    if (lane == 0 && some)
+        atomicMax(&s.lowest, ((warp * 32 + 31 - __clz(some)) + 1) * pass::per - 1);
+    __syncthreads();
+    double run = __shfl_up_sync(~0u, until, 1);
+    if (lane == 0)
+        run = 0;
+#pragma unroll
+    for (int w = 0; w < SAMPLE_WARPS; w++)
+        run += w < warp ? s.warp_sum[w] : 0;
+    int order = SAMPLE_BINS;
+    double front = 0, held = 0;
+#pragma unroll
+    for (int i = 0; i < pass::per; i++) {
+        if (order == SAMPLE_BINS && value[i] > 0 && run + value[i] >= at.left)
+            order = (int)threadIdx.x * pass::per + i, front = run, held = value[i];
+        run += value[i];
+    }
+    uint32_t over = __ballot_sync(~0u, order < SAMPLE_BINS);
+    if (over && lane == __ffs(over) - 1)
+        atomicMin(&s.bin, order);
+    __syncthreads();
+    if (s.bin == SAMPLE_BINS) { // rounding may leave a crumb of the goal behind: then the last that holds something
+        int last = max(s.lowest, 0) / pass::per;
+        if ((int)threadIdx.x == last) {
+            order = last * pass::per;
+            front = at.left; // nothing is left to be found
+#pragma unroll
+            for (int i = 0; i < pass::per; i++)
+                if (value[i] > 0)
+                    order = last * pass::per + i, held = value[i];
+        }
+        __syncthreads();
+        if ((int)threadIdx.x == last)
+            s.bin = order;
+        __syncthreads();
+    }
+    if (order == s.bin) {
+        s.left = at.left - front;
+        s.held = held;
+    }
+    __syncthreads();
+    at.bin = pass::bins - 1 - s.bin;
+    at.left = s.left;
+    at.held = s.held;
+    at.key |= (uint32_t)at.bin << pass::shift;
+}
+
+// In order of ids, which of those equal to the limit is the last that is kept: the n-th. After the last pass.
+template <bool MASS, bool CLUSTER>
+static __device__ int find_cutoff(const sample_view<CLUSTER> &v, const select_state &at, int n, int index)
+{
+    sample_shared &s = v.s;
     int before = 0;
     bool mine = true;
-    if (CLUSTER) { // equals in the parts before this one, from their histograms of the last pass
-        const double one = MASS ? (double)((key & 0x7FFFFFu) | 0x800000u) : 1;
-        int here = 0;
-        for (int i = 0; i <= v.me; i++) {
-            before += here;
-            uint32_t low = *v.at(&v.s.hist[v.turn & 1][0][bin], i), high = *v.at(&v.s.hist[v.turn & 1][1][bin], i);
-            here = (int)rint(bin_value<MASS>(low, high) / one);
+    if (CLUSTER) { // equals in the parts before this one
+        if (threadIdx.x == 0) {
+            double sum = MASS ? (double)s.hist[at.bin * 2 + 1] * 4096 + (double)s.hist[at.bin * 2] : 0;
+            v.tell(&s.equal[index][v.me],
+                   MASS ? (int)rint(sum / (double)mantissa_of(at.key)) : (int)s.hist[at.bin]);
         }
-        mine = before < n && before + here >= n;
+        v.meet_all();
+        for (int i = 0; i < v.me; i++)
+            before += s.equal[index][i];
+        mine = before < n && before + s.equal[index][v.me] >= n;
     }
     if (mine && threadIdx.x < 32) {
         int left = n - before, id = v.begin(v.first_part()), end = v.begin(v.end_part());
         const float *x = v.part_row(v.first_part());
         for (int k = threadIdx.x; k - (int)threadIdx.x + id < end; k += 32) {
-            uint32_t hit = __ballot_sync(~0u, id + k < end && select_key<MASS>(x[k]) == key);
+            uint32_t hit = __ballot_sync(~0u, id + k < end && select_key<MASS>(x[k]) == at.key);
             if (__popc(hit) < left) {
                 left -= __popc(hit);
                 continue;
             }
             if (threadIdx.x == 0)
-                v.tell(cutoff, (int)(id + k + __fns(hit, 0, left)));
+                v.tell(&s.cutoff[index], (int)(id + k + __fns(hit, 0, left)));
             break;
         }
     }
     v.meet_all();
-    return *cutoff;
+    return s.cutoff[index];
 }
 
 // The fewest best that are `left` in number, or whose weights add up to `left` (at least one). Keys under `floor` are known
-// not to be among them. Every block comes to the same result. index: which select of the row this is.
-template <bool CLUSTER, bool MASS>
+// not to be among them. index: which select of the row this is.
+template <bool MASS, bool CLUSTER>
 static __device__ sample_limit select_best(sample_view<CLUSTER> &v, double left, uint32_t floor, int index)
 {
-    constexpr int SHIFT[3] = {MASS ? 19 : 21, MASS ? 9 : 10, 0}, BINS[3] = {2048, MASS ? 1024 : 2048, MASS ? 512 : 1024};
-    sample_shared &s = v.s;
-    uint32_t key = 0;
-    int n_equal = 0, bin = 0;
-    double held = 0;
-    for (int pass = 0; pass < 3; pass++) {
-        const int bins = BINS[pass], per = bins / SAMPLE_THREADS;
-        v.turn++;
-        fill_histogram<CLUSTER, MASS>(v, pass, key, floor);
-        if (threadIdx.x == 0) {
-            s.bin = SAMPLE_BINS;
-            s.lowest = -1;
-        }
-        v.meet_all();
-        const uint32_t *low = s.hist[v.turn & 1][0], *high = s.hist[v.turn & 1][1];
-        double value[4], mine = 0; // thread 0 has the best bins
-        for (int i = 0; i < per; i++) {
-            int b = bins - 1 - ((int)threadIdx.x * per + i);
-            double sum = 0;
-            for (int r = 0; r < (CLUSTER ? SAMPLE_PARTS : 1); r++)
-                sum += bin_value<MASS>(*v.at(low + b, r), MASS ? *v.at(high + b, r) : 0);
-            if (MASS) // the power of two of the bin
-                sum *= __hiloint2double(((int)(pass ? key >> 23 : b >> 4) - 150 + 1023) << 20, 0);
-            value[i] = sum;
-            mine += sum;
-        }
-        double until = mine; // inclusive sums over threads, in a fixed order
-        for (int m = 1; m < 32; m *= 2) {
-            double other = __shfl_up_sync(~0u, until, m);
-            until += (threadIdx.x & 31) >= m ? other : 0;
-        }
-        if ((threadIdx.x & 31) == 31)
-            s.warp_sum[threadIdx.x / 32] = until;
-        __syncthreads();
-        double run = __shfl_up_sync(~0u, until, 1);
-        if ((threadIdx.x & 31) == 0)
-            run = 0;
-        for (int w = SAMPLE_WARPS - 1; w >= 0; w--)
-            run += w < (int)threadIdx.x / 32 ? s.warp_sum[w] : 0;
-        const double start = run;
-        for (int i = 0; i < per; i++) {
-            int order = (int)threadIdx.x * per + i;
-            if (value[i] > 0) {
-                atomicMax(&s.lowest, order);
-                if (run + value[i] >= left) {
-                    atomicMin(&s.bin, order);
-                    break;
-                }
-            }
-            run += value[i];
-        }
-        __syncthreads();
-        int order = s.bin < SAMPLE_BINS ? s.bin : max(s.lowest, 0); // rounding may leave a crumb of the goal behind
-        if (order / per == (int)threadIdx.x) {
-            run = start;
-            for (int i = 0; i < per; i++) {
-                if (i == order % per) {
-                    s.left = left - run;
-                    held = value[i];
-                    break;
-                }
-                run += value[i];
-            }
-            s.warp_sum[0] = held;
-        }
-        __syncthreads();
-        bin = bins - 1 - order;
-        left = s.left;
-        held = s.warp_sum[0];
-        key |= (uint32_t)bin << SHIFT[pass];
-        __syncthreads();
-    }
+    select_state at = {0, 0, left, 0};
+    narrow<MASS, 0>(v, at, floor);
+    narrow<MASS, 1>(v, at, floor);
+    narrow<MASS, 2>(v, at, floor);
+    int n_equal = (int)at.left;
     if (MASS) {
-        double one = (double)__uint_as_float(key), many = one > 0 ? rint(held / one) : 1;
-        double n = one > 0 ? ceil(left / one) : 1;
-        while (n > 1 && (n - 1) * one >= left)
+        double one = (double)__uint_as_float(at.key), many = one > 0 ? rint(at.held / one) : 1;
+        double n = one > 0 ? ceil(at.left / one) : 1;
+        while (n > 1 && (n - 1) * one >= at.left)
             n--;
-        while (n < many && n * one < left)
+        while (n < many && n * one < at.left)
             n++;
         n_equal = (int)fmin(fmax(n, 1.0), many);
-        held = many;
-    } else {
-        n_equal = (int)left;
+        at.held = many;
     }
-    sample_limit limit = {key, INT_MAX};
-    if ((double)n_equal < held)
-        limit.cutoff = find_cutoff<CLUSTER, MASS>(v, key, bin, n_equal, &s.cutoff[index]);
+    sample_limit limit = {at.key, INT_MAX};
+    if ((double)n_equal < at.held)
+        limit.cutoff = find_cutoff<MASS>(v, at, n_equal, index);
     return limit;
 }

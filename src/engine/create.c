@@ -16,7 +16,8 @@ enum qr_status qr_engine_create(struct qr_model *model, const struct qr_engine_o
     QR_TRY(qr_setup_make(model, options, &setup, err));
     enum qr_status status = qr_pool_create(setup.n_thread, &pool, err);
     if (status == QR_OK)
-        status = qr_cpu_exec_create(setup.plan, &setup.limits, setup.isa, pool, &exec, err);
+        status = setup.cuda ? qr_cuda_exec_create(setup.plan, &setup.limits, NULL, pool, &exec, err)
+                            : qr_cpu_exec_create(setup.plan, &setup.limits, setup.isa, pool, &exec, err);
     if (status == QR_OK) {
         struct qr_engine_parts parts = {
             .exec = exec,
@@ -27,7 +28,7 @@ enum qr_status qr_engine_create(struct qr_model *model, const struct qr_engine_o
             .eos = model->eos,
             .n_eos = model->n_eos,
             .tok = model->tok,
-            .device = qr_isa_name(setup.isa),
+            .device = setup.cuda ? "cuda" : qr_isa_name(setup.isa),
             .weight_bytes = setup.weight_bytes,
             .kv_token_bytes = setup.block_bytes / QR_PAGE,
             .no_prefix_cache = options && options->no_prefix_cache,
@@ -57,6 +58,23 @@ static void add_weights(const struct qr_weights *weights, struct qr_ledger *ledg
         qr_ledger_add(ledger, rest, "weights, padding", NULL);
 }
 
+/* What lies on the GPU; frees the setup. */
+static enum qr_status cuda_ledger(struct qr_setup *s, struct qr_ledger *ledger)
+{
+    const struct qr_exec_limits *l = &s->limits;
+    const struct qr_cuda_memory *m = &s->cuda_memory;
+    qr_ledger_add(ledger, m->weights, "weights on the GPU", "bf16");
+    qr_ledger_add(ledger, m->kv, "KV cache", "%d blocks of %d tokens, %s: one sequence of %d tokens or several",
+                  l->n_block, QR_PAGE, qr_dtype_info(l->kv_type)->name, l->max_len);
+    qr_ledger_add(ledger, m->activations, "activations", "%d tokens a step", l->max_token);
+    qr_ledger_add(ledger, m->workspace, "workspace", "partial sums of %d tokens a step", l->max_token);
+    qr_ledger_add(ledger, m->tables, "cos and sin", "%d positions", l->max_len);
+    qr_ledger_add(ledger, m->step, "step", "%d sequences, %d rows that want logits", l->max_seq, l->max_row);
+    qr_ledger_add(ledger, m->modules, "kernels", "code, an estimate");
+    qr_setup_free(s);
+    return QR_OK;
+}
+
 enum qr_status qr_model_ledger(const struct qr_model *model, const struct qr_engine_options *options,
                                struct qr_ledger *ledger, struct qr_err *err)
 {
@@ -64,6 +82,8 @@ enum qr_status qr_model_ledger(const struct qr_model *model, const struct qr_eng
     memset(ledger, 0, sizeof(*ledger));
     QR_TRY(qr_setup_make(model, options, &s, err));
     const struct qr_exec_limits *l = &s.limits;
+    if (s.cuda)
+        return cuda_ledger(&s, ledger);
     add_weights(model->weights, ledger);
     qr_ledger_add(ledger, s.memory.kv, "KV cache", "%d blocks of %d tokens, %s: one sequence of %d tokens or several",
                   l->n_block, QR_PAGE, qr_dtype_info(l->kv_type)->name, l->max_len);

@@ -9,26 +9,39 @@
 
 #define DEFAULT_SEQS   16
 #define DEFAULT_TOKENS 512
+#define CUDA_SEQS      64
+#define CUDA_TOKENS    2048
 #define MIN_ROWS       64 /* rows that want logits in a step; more when more sequences run */
 #define MAX_SEQS       4096
 #define MAX_TOKENS     65536
 #define MAX_BLOCKS     (INT32_MAX / QR_PAGE) /* slots are 32-bit */
+#define CUDA_SPARE     (UINT64_C(256) << 20) /* tables, graphs, and what others take meanwhile */
 #define MIB            (1024.0 * 1024.0)
 
-static enum qr_status check_device(const char *device, struct qr_err *err)
+/* auto is the GPU where this build and this machine have one that can run the model. */
+static enum qr_status choose_device(const char *device, const struct qr_plan *plan, struct qr_setup *setup,
+                                    struct qr_err *err)
 {
-    if (!device || strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0)
+    bool any = !device || strcmp(device, "auto") == 0;
+    if (device && strcmp(device, "cpu") == 0)
         return QR_OK;
-    if (strcmp(device, "cuda") == 0)
-        return qr_fail(err, QR_UNSUPPORTED, "this build has no CUDA executor: use device cpu or auto");
-    return qr_fail(err, QR_INVALID, "device is \"%.40s\": it must be cpu, cuda or auto", device);
+    if (!any && strcmp(device, "cuda") != 0)
+        return qr_fail(err, QR_INVALID, "device is \"%.40s\": it must be cpu, cuda or auto", device);
+    enum qr_status status = qr_cuda_device_get(0, true, &setup->gpu, any ? NULL : err);
+    if (status == QR_OK) {
+        struct qr_exec_limits least = {.max_token = 1, .max_seq = 1, .max_len = 1, .n_block = 1, .kv_type = QR_BF16};
+        status = qr_cuda_memory(plan, &least, &setup->cuda_memory, any ? NULL : err);
+    }
+    setup->cuda = status == QR_OK;
+    return any ? QR_OK : status;
 }
 
-/* auto is f16: on the default model's log-probabilities it costs at most 0.012, where f32 costs 0.002 and bf16 0.044
- * (tests/engine/test_expected.c prints them), and it reads half of f32's bytes. */
-static enum qr_status choose_kv_type(const char *name, enum qr_dtype *type, struct qr_err *err)
+/* auto is bf16 on a GPU, whose other operands are bf16. On a CPU it is f16: on the default model's log-probabilities it
+ * costs at most 0.012, where f32 costs 0.002 and bf16 0.044 (tests/engine/test_expected.c prints them), and it reads half
+ * of f32's bytes. */
+static enum qr_status choose_kv_type(const char *name, bool cuda, enum qr_dtype *type, struct qr_err *err)
 {
-    *type = QR_F16;
+    *type = cuda ? QR_BF16 : QR_F16;
     if (!name || strcmp(name, "auto") == 0)
         return QR_OK;
     if (qr_dtype_from_name(name, type) && (*type == QR_F32 || *type == QR_F16 || *type == QR_BF16))
@@ -46,10 +59,13 @@ static enum qr_status choose(const char *name, int value, int max, int fallback,
     return QR_OK;
 }
 
-static enum qr_status choose_step(const struct qr_engine_options *o, struct qr_exec_limits *l, struct qr_err *err)
+static enum qr_status choose_step(const struct qr_engine_options *o, bool cuda, struct qr_exec_limits *l,
+                                  struct qr_err *err)
 {
-    QR_TRY(choose("max_num_batched_tokens", o->max_num_batched_tokens, MAX_TOKENS, DEFAULT_TOKENS, &l->max_token, err));
-    int seqs = l->max_token < DEFAULT_SEQS ? l->max_token : DEFAULT_SEQS;
+    QR_TRY(choose("max_num_batched_tokens", o->max_num_batched_tokens, MAX_TOKENS, cuda ? CUDA_TOKENS : DEFAULT_TOKENS,
+                  &l->max_token, err));
+    int seqs = cuda ? CUDA_SEQS : DEFAULT_SEQS;
+    seqs = l->max_token < seqs ? l->max_token : seqs;
     QR_TRY(choose("max_num_seqs", o->max_num_seqs, MAX_SEQS, seqs, &l->max_seq, err));
     if (l->max_seq > l->max_token)
         return qr_fail(
@@ -61,6 +77,26 @@ static enum qr_status choose_step(const struct qr_engine_options *o, struct qr_e
     return QR_OK;
 }
 
+/* Bytes that keys and values may take, at most; 0: not known. */
+static enum qr_status find_room(const struct qr_model *model, struct qr_setup *setup, uint64_t *room,
+                                struct qr_err *err)
+{
+    uint64_t all = qr_memory_available(), used = model->headers_only ? model->weights->bytes : 0;
+    if (setup->cuda) {
+        struct qr_exec_limits l = setup->limits;
+        struct qr_cuda_memory m;
+        l.max_len = l.n_block = 1;
+        QR_TRY(qr_cuda_memory(setup->plan, &l, &m, err));
+        all = setup->gpu.available;
+        used = m.weights + m.activations + m.workspace + m.step + m.modules + CUDA_SPARE;
+        if (used >= all)
+            return qr_fail(err, QR_LIMIT, "%s has %.0f MiB available but the model takes %.0f MiB before any KV cache",
+                           setup->gpu.name, (double)all / MIB, (double)used / MIB);
+    }
+    *room = all > used ? all - used : 0;
+    return QR_OK;
+}
+
 /* The longest sequence and the number of blocks. Left to itself quire gives the KV cache at most half of the memory
  * that is available once the weights are loaded. */
 static enum qr_status choose_cache(const struct qr_model *model, const struct qr_engine_options *o,
@@ -68,8 +104,8 @@ static enum qr_status choose_cache(const struct qr_model *model, const struct qr
 {
     struct qr_exec_limits *l = &setup->limits;
     int trained = model->config.max_len;
-    uint64_t available = qr_memory_available(), weights = model->headers_only ? model->weights->bytes : 0;
-    available = available > weights ? available - weights : 0;
+    uint64_t available = 0;
+    QR_TRY(find_room(model, setup, &available, err));
     if (o->kv_cache_tokens < 0)
         return qr_fail(err, QR_INVALID, "kv_cache_tokens is %lld: it must not be negative",
                        (long long)o->kv_cache_tokens);
@@ -121,9 +157,6 @@ static enum qr_status make(const struct qr_model *model, const struct qr_engine_
     uint32_t mask = (uint32_t)o->fuse_mask;
     if (!model->plan)
         return qr_fail(err, QR_INVALID, "the model was opened for its tokenizer only: open it with its weights");
-    QR_TRY(check_device(o->device, err));
-    QR_TRY(choose_kv_type(o->kv_cache_dtype, &setup->limits.kv_type, err));
-    QR_TRY(choose_step(o, &setup->limits, err));
     if (o->n_thread < 0 || o->n_thread > 256)
         return qr_fail(err, QR_INVALID, "n_thread is %d: it must lie within 1 and 256, or be 0 for all CPUs",
                        o->n_thread);
@@ -137,9 +170,15 @@ static enum qr_status make(const struct qr_model *model, const struct qr_engine_
         QR_TRY(qr_fuse_parse("default", &mask, err));
     QR_TRY(qr_fuse(model->plan, mask, &setup->plan, err));
     QR_TRY(qr_plan_check(setup->plan, err));
-    setup->block_bytes = qr_cpu_block_bytes(setup->plan, setup->limits.kv_type);
+    QR_TRY(choose_device(o->device, setup->plan, setup, err));
+    QR_TRY(choose_kv_type(o->kv_cache_dtype, setup->cuda, &setup->limits.kv_type, err));
+    QR_TRY(choose_step(o, setup->cuda, &setup->limits, err));
+    setup->block_bytes = setup->cuda ? qr_cuda_block_bytes(setup->plan, setup->limits.kv_type)
+                                     : qr_cpu_block_bytes(setup->plan, setup->limits.kv_type);
     setup->weight_bytes = bytes_read(setup->plan);
     QR_TRY(choose_cache(model, o, setup, err));
+    if (setup->cuda)
+        return qr_cuda_memory(setup->plan, &setup->limits, &setup->cuda_memory, err);
     return qr_cpu_memory(setup->plan, &setup->limits, setup->n_thread, &setup->memory, err);
 }
 

@@ -3,6 +3,7 @@
 #ifndef QR_ENGINE_SETUP_H
 #define QR_ENGINE_SETUP_H
 #include "cpu/cpu.h"
+#include "cuda/cuda.h"
 #include "engine/model.h"
 
 struct qr_setup {
@@ -13,6 +14,9 @@ struct qr_setup {
     uint64_t block_bytes;  /* of a KV block over all layers */
     uint64_t weight_bytes; /* that a decode step reads */
     struct qr_cpu_memory memory;
+    bool cuda; /* runs on gpu, and cuda_memory is the account; else on the CPU, and memory is */
+    struct qr_cuda_device gpu;
+    struct qr_cuda_memory cuda_memory;
 };
 
 /* options NULL: all defaults. */

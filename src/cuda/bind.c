@@ -1,0 +1,81 @@
+/* bind.c - which results go straight into the bf16 input of the LINEAR that reads them.
+ *
+ * There is one such input on the device. Walking the plan once tells what it holds at each op: an op that can write it
+ * does so when the next LINEAR reads its result; a LINEAR whose input is not there has it rounded first. */
+#include "cuda/exec.h"
+
+/* The result that an op can give in bf16; -1: none. */
+static int result16(const struct qr_op *op)
+{
+    switch (op->code) {
+    case QR_OP_RMSNORM:
+    case QR_OP_SILU_MUL:
+    case QR_OP_MUL:
+    case QR_OP_ATTENTION:
+        return op->out[0];
+    case QR_OP_ADD_RMSNORM:
+        return op->out[1];
+    default:
+        return -1;
+    }
+}
+
+static bool writes(const struct qr_plan *plan, const struct qr_op *op, int value)
+{
+    for (int i = 0; i < op->n_out; i++)
+        if (qr_values_overlap(plan, op->out[i], value))
+            return true;
+    return false;
+}
+
+/* Is value what the next LINEAR behind op i reads, unchanged? */
+static bool feeds_next_linear(const struct qr_plan *plan, int i, int value)
+{
+    for (int j = i + 1; j < plan->n_op; j++) {
+        if (plan->op[j].code == QR_OP_LINEAR)
+            return plan->op[j].in[0] == value;
+        if (writes(plan, &plan->op[j], value))
+            return false;
+    }
+    return false;
+}
+
+/* Does anyone read value behind op i, other than LINEARs that find it in bf16? */
+static bool is_read(const struct qr_plan *plan, const struct qr_cuda_op *bound, int i, int value)
+{
+    if (qr_values_overlap(plan, plan->logits, value))
+        return true;
+    for (int j = i + 1; j < plan->n_op; j++) {
+        const struct qr_op *op = &plan->op[j];
+        for (int k = 0; k < op->n_in; k++)
+            if (qr_values_overlap(plan, op->in[k], value) && (op->code != QR_OP_LINEAR || bound[j].convert))
+                return true;
+        for (int k = 0; k < op->n_out; k++)
+            if (qr_value_covers(plan, op->out[k], value))
+                return false;
+    }
+    return false;
+}
+
+void qr_cuda_bind(const struct qr_plan *plan, struct qr_cuda_sizes *sizes)
+{
+    struct qr_cuda_op *bound = sizes->op;
+    int held = -1;
+    for (int i = 0; i < plan->n_op; i++) {
+        const struct qr_op *op = &plan->op[i];
+        if (op->code == QR_OP_LINEAR) {
+            bound[i].convert = op->in[0] != held;
+            held = op->in[0];
+        }
+        if (held >= 0 && writes(plan, op, held))
+            held = -1;
+        int value = result16(op);
+        if (value >= 0 && plan->value[value].cols % 64 == 0 && feeds_next_linear(plan, i, value)) {
+            bound[i].y16 = true;
+            held = value;
+        }
+    }
+    for (int i = 0; i < plan->n_op; i++)
+        if (bound[i].y16)
+            bound[i].y_unread = !is_read(plan, bound, i, result16(&plan->op[i]));
+}

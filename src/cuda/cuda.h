@@ -1,0 +1,49 @@
+/* cuda.h - the CUDA executor: any plan on one NVIDIA GPU of compute capability 8.0 or later.
+ *
+ * A build without nvcc has the same calls (none.c), and they say so. */
+#ifndef QR_CUDA_CUDA_H
+#define QR_CUDA_CUDA_H
+#include "base/pool.h"
+#include "plan/exec.h"
+
+struct qr_cuda_device {
+    char name[64];
+    int major, minor, n_sm;
+    uint64_t memory, available; /* bytes; available: 0 when it was not asked for */
+};
+
+bool qr_cuda_built(void);
+/* Driver and runtime as in "13.0"; "" when there is none. */
+void qr_cuda_versions(char driver[16], char runtime[16]);
+/* How many devices this process sees; why none: one sentence in err, and *n is 0. */
+enum qr_status qr_cuda_count(int *n, struct qr_err *err);
+/* context: also makes a context on the device, to see what memory is available. */
+enum qr_status qr_cuda_device_get(int device, bool context, struct qr_cuda_device *out, struct qr_err *err);
+
+struct qr_cuda_options {
+    int device;
+    bool stream; /* launch every kernel by itself: no graphs */
+};
+
+/* plan and pool must outlive exec; pool helps to pack the weights. Allocates what qr_cuda_memory says, and says so
+ * before it does when that is not there; a step allocates nothing but graphs. */
+enum qr_status qr_cuda_exec_create(const struct qr_plan *plan, const struct qr_exec_limits *limits,
+                                   const struct qr_cuda_options *options, struct qr_pool *pool, struct qr_exec **exec,
+                                   struct qr_err *err);
+
+struct qr_cuda_memory { /* bytes on the device, but for the last */
+    uint64_t weights, kv, activations, workspace, tables, step;
+    uint64_t modules; /* kernels' code and what the driver sets aside for them: an estimate */
+    uint64_t host;    /* pinned */
+};
+enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_limits *limits,
+                              struct qr_cuda_memory *memory, struct qr_err *err);
+uint64_t qr_cuda_block_bytes(const struct qr_plan *plan, enum qr_dtype kv_type); /* one block over all layers */
+
+/* Seconds of device time per opcode since the last reset. While it is on, every op is launched and timed by itself,
+ * which makes steps slower. */
+enum qr_status qr_cuda_profile(struct qr_exec *exec, bool on, struct qr_err *err);
+void qr_cuda_profile_read(struct qr_exec *exec, double seconds[QR_N_OPCODE], uint64_t count[QR_N_OPCODE]);
+/* Kernels launched since creation, by themselves or as nodes of a graph. */
+uint64_t qr_cuda_launches(const struct qr_exec *exec);
+#endif

@@ -1,0 +1,268 @@
+/* exec.c - the CUDA executor made and ended; a step submitted and collected. */
+#include "cuda/exec.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB    (1024.0 * 1024.0)
+#define N_SLOT (QR_MAX_AHEAD + 1)
+
+static struct qr_cuda_exec *self_of(struct qr_exec *exec)
+{
+    return (struct qr_cuda_exec *)exec;
+}
+
+/* ---------------------------------------------------------------- a step */
+
+static enum qr_status read_marks(struct qr_cuda_exec *self, struct qr_err *err)
+{
+    const struct qr_plan *plan = self->plan;
+    for (int i = 0; i < plan->n_op; i++) {
+        float ms = 0;
+        QR_CUDA(cudaEventElapsedTime(&ms, self->mark[i], self->mark[i + 1]), "timing", err);
+        self->seconds[plan->op[i].code] += (double)ms * 1e-3;
+        self->count[plan->op[i].code]++;
+    }
+    return QR_OK;
+}
+
+static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, struct qr_err *err)
+{
+    struct qr_cuda_exec *self = self_of(exec);
+    struct qr_cuda_shape shape = {.n_token = step->n_token, .n_row = step->n_row, .n_copy = step->n_copy};
+    QR_TRY(qr_cuda_check_step(self, step, err));
+    if (self->n_slot == N_SLOT)
+        return qr_fail(err, QR_INTERNAL, "%d steps are in flight: one must be collected first", self->n_slot);
+    struct qr_cuda_slot *slot = &self->slot[(self->first + self->n_slot) % N_SLOT];
+    qr_cuda_fill_step(self, step, slot->words, &shape.layout);
+    shape.max_few = slot->words[0];
+    shape.max_many = slot->words[1];
+    QR_CUDA(cudaSetDevice(self->device_id), "choosing a GPU", err);
+    QR_CUDA(cudaMemcpyAsync(self->step, slot->words, shape.layout.end * 4, cudaMemcpyHostToDevice, self->on.stream),
+            "sending a step", err);
+    QR_TRY(qr_cuda_walk(self, &shape, err));
+    if (step->n_row > 0)
+        QR_CUDA(cudaMemcpyAsync(self->logits, self->activation + self->sizes.buffers.offset[self->plan->logits],
+                                (size_t)step->n_row * self->plan->n_vocab * sizeof(float), cudaMemcpyDeviceToHost,
+                                self->on.stream),
+                "fetching logits", err);
+    QR_CUDA(cudaEventRecord(slot->done, self->on.stream), "marking a step's end", err);
+    slot->n_row = step->n_row;
+    self->n_slot++;
+    return QR_OK;
+}
+
+static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, struct qr_picked *picked,
+                              struct qr_err *err)
+{
+    struct qr_cuda_exec *self = self_of(exec);
+    (void)picked;
+    if (self->n_slot == 0)
+        return qr_fail(err, QR_INTERNAL, "no step is in flight");
+    struct qr_cuda_slot *slot = &self->slot[self->first];
+    self->first = (self->first + 1) % N_SLOT;
+    self->n_slot--;
+    QR_CUDA(cudaEventSynchronize(slot->done), "running a step", err);
+    if (self->profile)
+        QR_TRY(read_marks(self, err));
+    *result = (struct qr_result){.n_row = slot->n_row, .logits = self->logits};
+    return QR_OK;
+}
+
+static void free_marks(struct qr_cuda_exec *self)
+{
+    for (int i = 0; self->mark && i <= self->plan->n_op; i++)
+        if (self->mark[i])
+            cudaEventDestroy(self->mark[i]);
+    free(self->mark);
+    self->mark = NULL;
+}
+
+static void destroy(struct qr_exec *exec)
+{
+    struct qr_cuda_exec *self = self_of(exec);
+    if (self->on.stream)
+        cudaStreamSynchronize(self->on.stream);
+    for (int i = 0; i < N_SLOT; i++) {
+        cudaFreeHost(self->slot[i].words);
+        if (self->slot[i].done)
+            cudaEventDestroy(self->slot[i].done);
+    }
+    free_marks(self);
+    cudaFreeHost(self->logits);
+    cudaFree(self->memory);
+    cudaFree(self->tiles);
+    cudaFree(self->kv);
+    if (self->on.stream)
+        cudaStreamDestroy(self->on.stream);
+    cudaGetLastError(); /* after a failure each of these may have failed */
+    qr_cuda_sizes_free(&self->sizes);
+    free(self);
+}
+
+static const struct qr_exec_ops cuda_ops = {.name = "cuda", .submit = submit, .collect = collect, .destroy = destroy};
+
+/* ---------------------------------------------------------------- creation */
+
+static enum qr_status device_alloc(void *p, uint64_t bytes, const char *what, struct qr_err *err)
+{
+    cudaError_t e = cudaMalloc((void **)p, bytes ? bytes : 256);
+    if (e == cudaSuccess)
+        return QR_OK;
+    cudaGetLastError();
+    return qr_fail(err, QR_NOMEM, "the GPU has no room for %.0f MiB of %s: %s", (double)bytes / MIB, what,
+                   cudaGetErrorString(e));
+}
+
+static enum qr_status check_room(const struct qr_cuda_exec *self, struct qr_err *err)
+{
+    const struct qr_cuda_sizes *s = &self->sizes;
+    uint64_t other = s->buffers.bytes + s->x16 + s->work + s->counter + s->part + s->tile_counter + 2 * s->table +
+                     s->step + s->place;
+    uint64_t weights = s->tiles + s->n_float * 4, total = weights + s->kv + other; /* each below 2^62 */
+    if (total <= self->device.available)
+        return QR_OK;
+    return qr_fail(err, QR_LIMIT,
+                   "%s has %.0f MiB available but %.0f are needed: weights %.0f, KV cache %.0f, the rest %.0f; lower "
+                   "max_model_len, kv_cache_tokens or max_num_batched_tokens",
+                   self->device.name, (double)self->device.available / MIB, (double)total / MIB, (double)weights / MIB,
+                   (double)s->kv / MIB, (double)other / MIB);
+}
+
+/* One allocation, cut into regions; counters are zero before the first step, and so are keys and values: stale places
+ * of a page meet a weight of zero and must be finite. */
+static enum qr_status allocate(struct qr_cuda_exec *self, struct qr_err *err)
+{
+    const struct qr_cuda_sizes *s = &self->sizes;
+    const struct {
+        void *p;
+        uint64_t bytes;
+    } all[] = {
+        {&self->vectors, s->n_float * 4},
+        {&self->activation, s->buffers.bytes},
+        {&self->x16, s->x16},
+        {&self->work, s->work},
+        {&self->counter, s->counter},
+        {&self->part, s->part},
+        {&self->tile_counter, s->tile_counter},
+        {&self->cos, s->table},
+        {&self->sin, s->table},
+        {&self->step, s->step},
+        {&self->place, s->place},
+    };
+    uint64_t total = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        total += (all[i].bytes + 255) / 256 * 256;
+    QR_TRY(device_alloc(&self->memory, total, "activations and workspace", err));
+    uint8_t *at = self->memory;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        memcpy(all[i].p, &at, sizeof at);
+        at += (all[i].bytes + 255) / 256 * 256;
+    }
+    QR_TRY(device_alloc(&self->tiles, s->tiles, "weights", err));
+    QR_TRY(device_alloc(&self->kv, s->kv, "keys and values", err));
+    QR_CUDA(cudaMemsetAsync(self->memory, 0, total, self->on.stream), "clearing memory", err);
+    QR_CUDA(cudaMemsetAsync(self->kv, 0, s->kv, self->on.stream), "clearing memory", err);
+    for (int i = 0; i < N_SLOT; i++) {
+        QR_CUDA(cudaHostAlloc((void **)&self->slot[i].words, s->step, 0), "allocating pinned memory", err);
+        QR_CUDA(cudaEventCreateWithFlags(&self->slot[i].done, cudaEventDisableTiming), "making an event", err);
+    }
+    QR_CUDA(cudaHostAlloc((void **)&self->logits, s->logits_host ? s->logits_host : 256, 0), "allocating pinned memory",
+            err);
+    return QR_OK;
+}
+
+static enum qr_status send_tables(struct qr_cuda_exec *self, struct qr_err *err)
+{
+    const struct qr_plan *plan = self->plan;
+    int64_t half = plan->head_dim / 2, n = self->limits.max_len;
+    if (!plan->inv_freq)
+        return QR_OK;
+    float *cosines = malloc(2 * self->sizes.table), *sines = cosines ? cosines + self->sizes.table / 4 : NULL;
+    if (!cosines)
+        return qr_fail(err, QR_NOMEM, "out of memory for cosines of %lld positions", (long long)n);
+    for (int64_t p = 0; p < n; p++)
+        for (int64_t i = 0; i < half; i++) {
+            double angle = (double)p * (double)plan->inv_freq[i];
+            cosines[p * half + i] = (float)(cos(angle) * (double)plan->rope_scale);
+            sines[p * half + i] = (float)(sin(angle) * (double)plan->rope_scale);
+        }
+    size_t bytes = (size_t)(n * half) * sizeof(float);
+    cudaError_t e = cudaMemcpy(self->cos, cosines, bytes, cudaMemcpyHostToDevice);
+    if (e == cudaSuccess)
+        e = cudaMemcpy(self->sin, sines, bytes, cudaMemcpyHostToDevice);
+    free(cosines);
+    return qr_cuda_status(e, "sending cosines", err);
+}
+
+static enum qr_status create(struct qr_cuda_exec *self, struct qr_pool *pool, struct qr_err *err)
+{
+    QR_TRY(qr_cuda_device_get(self->device_id, true, &self->device, err));
+    self->on.arch = self->device.major * 10 + self->device.minor;
+    self->on.n_sm = self->device.n_sm;
+    QR_TRY(qr_cuda_sizes(self->plan, &self->limits, &self->sizes, err));
+    QR_TRY(check_room(self, err));
+    QR_CUDA(cudaStreamCreateWithFlags(&self->on.stream, cudaStreamNonBlocking), "making a stream", err);
+    QR_CUDA(qr_cu_prepare(&self->on, (int)self->plan->head_dim),
+            "preparing kernels (is the GPU one of those that this "
+            "build was made for?)",
+            err);
+    QR_TRY(allocate(self, err));
+    QR_TRY(send_tables(self, err));
+    QR_TRY(qr_cuda_upload(self, pool, err));
+    return qr_cuda_status(cudaStreamSynchronize(self->on.stream), "clearing memory", err);
+}
+
+enum qr_status qr_cuda_exec_create(const struct qr_plan *plan, const struct qr_exec_limits *limits,
+                                   const struct qr_cuda_options *options, struct qr_pool *pool, struct qr_exec **exec,
+                                   struct qr_err *err)
+{
+    *exec = NULL;
+    struct qr_cuda_exec *self = calloc(1, sizeof *self);
+    if (!self)
+        return qr_fail(err, QR_NOMEM, "out of memory for an executor");
+    self->base.ops = &cuda_ops;
+    self->plan = plan;
+    self->limits = *limits;
+    self->device_id = options ? options->device : 0;
+    enum qr_status status = create(self, pool, err);
+    if (status != QR_OK) {
+        destroy(&self->base);
+        return status;
+    }
+    *exec = &self->base;
+    return QR_OK;
+}
+
+/* ---------------------------------------------------------------- timing */
+
+enum qr_status qr_cuda_profile(struct qr_exec *exec, bool on, struct qr_err *err)
+{
+    struct qr_cuda_exec *self = self_of(exec);
+    memset(self->seconds, 0, sizeof self->seconds);
+    memset(self->count, 0, sizeof self->count);
+    self->profile = false;
+    if (!on)
+        return QR_OK;
+    if (!self->mark) {
+        self->mark = calloc((size_t)self->plan->n_op + 1, sizeof *self->mark);
+        if (!self->mark)
+            return qr_fail(err, QR_NOMEM, "out of memory for %d events", self->plan->n_op + 1);
+        for (int i = 0; i <= self->plan->n_op; i++)
+            QR_CUDA(cudaEventCreate(&self->mark[i]), "making an event", err);
+    }
+    self->profile = true;
+    return QR_OK;
+}
+
+void qr_cuda_profile_read(struct qr_exec *exec, double seconds[QR_N_OPCODE], uint64_t count[QR_N_OPCODE])
+{
+    const struct qr_cuda_exec *self = self_of(exec);
+    memcpy(seconds, self->seconds, sizeof self->seconds);
+    memcpy(count, self->count, sizeof self->count);
+}
+
+uint64_t qr_cuda_launches(const struct qr_exec *exec)
+{
+    return ((const struct qr_cuda_exec *)exec)->n_launch;
+}

@@ -1,0 +1,196 @@
+/* step.c - a step's numbers checked against the limits, and laid out in the one buffer that goes to the device. */
+#include <string.h>
+#include "cuda/exec.h"
+
+static enum qr_status check_counts(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_err *err)
+{
+    const struct qr_exec_limits *limits = &exec->limits;
+    const struct {
+        const char *name;
+        int value, min, max;
+    } all[] = {
+        {"tokens", step->n_token, 1, limits->max_token},
+        {"sequences", step->n_seq, 1, limits->max_seq},
+        {"rows with logits", step->n_row, 0, limits->max_row},
+        {"block copies", step->n_copy, 0, limits->n_block},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].value > all[i].max)
+            return qr_fail(err, QR_LIMIT, "a step has %d %s but the executor was made for %d", all[i].value,
+                           all[i].name, all[i].max);
+        if (all[i].value < all[i].min)
+            return qr_fail(err, QR_INVALID, "a step has %d %s but needs at least %d", all[i].value, all[i].name,
+                           all[i].min);
+    }
+    return QR_OK;
+}
+
+static enum qr_status check_tokens(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_err *err)
+{
+    const struct qr_exec_limits *l = &exec->limits;
+    int64_t n_slot = (int64_t)l->n_block * QR_PAGE;
+    for (int t = 0; t < step->n_token; t++) {
+        if (step->token[t] >= (int64_t)exec->plan->n_vocab || -1 - (int64_t)step->token[t] >= l->n_place)
+            return qr_fail(err, QR_INVALID,
+                           "token %d of the step is %d but the vocabulary has %u and there are %d places", t,
+                           step->token[t], exec->plan->n_vocab, l->n_place);
+        if (step->position[t] < 0 || step->position[t] >= l->max_len)
+            return qr_fail(err, QR_LIMIT, "token %d of the step stands at position %d but the executor was made for %d",
+                           t, step->position[t], l->max_len);
+        if (step->slot[t] < -1 || step->slot[t] >= n_slot)
+            return qr_fail(err, QR_LIMIT, "token %d of the step has slot %d but there are %lld", t, step->slot[t],
+                           (long long)n_slot);
+    }
+    for (int r = 0; r < step->n_row; r++)
+        if (step->row[r] < 0 || step->row[r] >= step->n_token || (r > 0 && step->row[r] <= step->row[r - 1]))
+            return qr_fail(err, QR_INVALID, "row %d with logits is %d, not ascending in a step of %d tokens", r,
+                           step->row[r], step->n_token);
+    for (int i = 0; i < step->n_copy; i++)
+        if (step->copy_from[i] < 0 || step->copy_from[i] >= l->n_block || step->copy_to[i] < 0 ||
+            step->copy_to[i] >= l->n_block)
+            return qr_fail(err, QR_INVALID, "block %d is to be copied to block %d but there are %d blocks",
+                           step->copy_from[i], step->copy_to[i], l->n_block);
+    return QR_OK;
+}
+
+static enum qr_status check_sequence(const struct qr_cuda_exec *exec, const struct qr_step *step, int s,
+                                     struct qr_err *err)
+{
+    int begin = step->seq_begin[s], end = step->seq_begin[s + 1], len = step->seq_len[s];
+    if (begin > end || end > step->n_token)
+        return qr_fail(err, QR_INVALID, "sequence %d has rows %d to %d in a step of %d tokens", s, begin, end,
+                       step->n_token);
+    int n_page = len / QR_PAGE + (len % QR_PAGE != 0);
+    if (len < 0 || n_page > step->table_stride || len > exec->limits.max_len)
+        return qr_fail(err, QR_INVALID, "sequence %d has %d tokens but its block table only %d blocks", s, len,
+                       step->table_stride);
+    for (int t = begin; t < end; t++)
+        if (step->position[t] >= len || (t > begin && step->position[t] != step->position[t - 1] + 1))
+            return qr_fail(err, QR_INVALID, "token %d stands at position %d of a sequence with %d tokens", t,
+                           step->position[t], len);
+    const int32_t *table = step->block_table + (size_t)s * (size_t)step->table_stride;
+    for (int p = 0; p < n_page; p++)
+        if (table[p] < 0 || table[p] >= exec->limits.n_block)
+            return qr_fail(err, QR_INVALID, "block %d of sequence %d is %d but there are %d blocks", p, s, table[p],
+                           exec->limits.n_block);
+    return QR_OK;
+}
+
+enum qr_status qr_cuda_check_step(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_err *err)
+{
+    QR_TRY(check_counts(exec, step, err));
+    QR_TRY(check_tokens(exec, step, err));
+    if (step->seq_begin[0] != 0)
+        return qr_fail(err, QR_INVALID, "the first sequence of a step begins at row %d, not 0", step->seq_begin[0]);
+    for (int s = 0; s < step->n_seq; s++)
+        QR_TRY(check_sequence(exec, step, s, err));
+    if (step->seq_begin[step->n_seq] != step->n_token)
+        return qr_fail(err, QR_INVALID, "the sequences of a step have %d rows but it has %d tokens",
+                       step->seq_begin[step->n_seq], step->n_token);
+    return QR_OK;
+}
+
+/* ---------------------------------------------------------------- attention's units */
+
+/* Tokens of a sequence that one unit of few pairs holds make it a decoding one. */
+static bool is_few(const struct qr_cuda_exec *exec, int n_token)
+{
+    return n_token * exec->sizes.group <= QR_CU_FEW;
+}
+
+/* Few units for many multiprocessors: contexts are cut, as long as there is room for the parts. Which way a token goes
+ * does not change its result. */
+static int add_few(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_cu_item *item)
+{
+    int n_few = 0, n = 0, part = 0;
+    for (int s = 0; s < step->n_seq; s++)
+        n_few += is_few(exec, step->seq_begin[s + 1] - step->seq_begin[s]);
+    bool split = n_few * (int)exec->plan->n_kv_head < 2 * exec->on.n_sm;
+    for (int s = 0; s < step->n_seq; s++) {
+        int begin = step->seq_begin[s], end = step->seq_begin[s + 1];
+        if (begin == end || !is_few(exec, end - begin))
+            continue;
+        int n_cut = step->position[end - 1] / QR_CU_CUT + 1;
+        struct qr_cu_item unit = {.row = begin,
+                                  .n_pair = (end - begin) * exec->sizes.group,
+                                  .sequence = s,
+                                  .cut = -1,
+                                  .n_cut = n_cut,
+                                  .part = part,
+                                  .tile = s};
+        if (!split || n_cut == 1 || part + n_cut > exec->sizes.n_part) {
+            item[n++] = unit;
+            continue;
+        }
+        for (unit.cut = 0; unit.cut < n_cut; unit.cut++)
+            item[n++] = unit;
+        part += n_cut;
+    }
+    return n;
+}
+
+/* The last tile of a sequence first: it sees the most keys. */
+static int add_many(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_cu_item *item)
+{
+    int n = 0;
+    for (int s = 0; s < step->n_seq; s++) {
+        int begin = step->seq_begin[s], end = step->seq_begin[s + 1], pairs = (end - begin) * exec->sizes.group;
+        if (begin == end || is_few(exec, end - begin))
+            continue;
+        for (int p = (pairs - 1) / QR_CU_MANY * QR_CU_MANY; p >= 0; p -= QR_CU_MANY)
+            item[n++] = (struct qr_cu_item){.row = begin,
+                                            .pair = p,
+                                            .n_pair = pairs - p < QR_CU_MANY ? pairs - p : QR_CU_MANY,
+                                            .sequence = s,
+                                            .cut = -1};
+    }
+    return n;
+}
+
+/* ---------------------------------------------------------------- the buffer */
+
+static uint64_t put(int32_t *words, uint64_t *at, const int32_t *from, int n)
+{
+    uint64_t here = *at;
+    if (n > 0)
+        memcpy(words + here, from, (size_t)n * sizeof *from);
+    *at = (here + (uint64_t)n + 3) & ~UINT64_C(3);
+    return here;
+}
+
+static int pages_of(const struct qr_step *step, int s)
+{
+    return (step->seq_len[s] + QR_PAGE - 1) / QR_PAGE;
+}
+
+void qr_cuda_fill_step(const struct qr_cuda_exec *exec, const struct qr_step *step, int32_t *words,
+                       struct qr_cuda_layout *layout)
+{
+    uint64_t at = 4;
+    int stride = 0;
+    layout->count = 0;
+    layout->token = put(words, &at, step->token, step->n_token);
+    layout->position = put(words, &at, step->position, step->n_token);
+    layout->slot = put(words, &at, step->slot, step->n_token);
+    layout->row = put(words, &at, step->row, step->n_row);
+    layout->copy_from = put(words, &at, step->copy_from, step->n_copy);
+    layout->copy_to = put(words, &at, step->copy_to, step->n_copy);
+    layout->few = at;
+    words[0] = add_few(exec, step, (struct qr_cu_item *)(void *)(words + at));
+    at += (uint64_t)words[0] * (sizeof(struct qr_cu_item) / 4);
+    layout->many = at;
+    words[1] = add_many(exec, step, (struct qr_cu_item *)(void *)(words + at));
+    at += (uint64_t)words[1] * (sizeof(struct qr_cu_item) / 4);
+    for (int s = 0; s < step->n_seq; s++)
+        stride = pages_of(step, s) > stride ? pages_of(step, s) : stride;
+    words[2] = stride;
+    words[3] = 0;
+    layout->table = at;
+    for (int s = 0; s < step->n_seq; s++) {
+        int n = pages_of(step, s);
+        int32_t *row = words + at + (uint64_t)s * (uint64_t)stride;
+        memcpy(row, step->block_table + (size_t)s * (size_t)step->table_stride, (size_t)n * sizeof *row);
+        memset(row + n, 0, (size_t)(stride - n) * sizeof *row);
+    }
+    layout->end = at + (uint64_t)step->n_seq * (uint64_t)stride;
+}

@@ -1,0 +1,275 @@
+/* walk.c - the plan's ops as kernel launches, in order, on the executor's stream. */
+#include "cuda/exec.h"
+
+/* The step that is being launched. */
+struct walk {
+    struct qr_cuda_exec *exec;
+    const struct qr_cuda_shape *shape;
+    const struct qr_op *op;
+    const struct qr_cuda_op *bound;
+};
+
+static const int32_t *step_words(const struct walk *w, uint64_t at)
+{
+    return w->exec->step + at;
+}
+
+static float *value_at(const struct walk *w, int value, int *stride)
+{
+    const struct qr_plan *plan = w->exec->plan;
+    *stride = (int)plan->value[qr_value_root(plan, value)].cols;
+    return (float *)(void *)(w->exec->activation + w->exec->sizes.buffers.offset[value]);
+}
+
+static int rows_of(const struct walk *w, int value)
+{
+    return w->exec->plan->value[value].rows == QR_ROWS_T ? w->shape->n_token : w->shape->n_row;
+}
+
+static int cols_of(const struct walk *w, int value)
+{
+    return (int)w->exec->plan->value[value].cols;
+}
+
+static const float *scale_of(const struct walk *w, int which)
+{
+    return w->op->scale[which] ? w->exec->vectors + w->bound->vector[which] : NULL;
+}
+
+static const struct qr_cuda_storage *storage_of(const struct walk *w)
+{
+    return &w->exec->sizes.storage[w->bound->storage];
+}
+
+static cudaError_t embed(const struct walk *w)
+{
+    const struct qr_cuda_storage *s = storage_of(w);
+    struct qr_cu_embed a = {.tiles = w->exec->tiles + s->offset,
+                            .k = s->k,
+                            .row = (int)w->op->weight->row,
+                            .n_row = (int)w->op->weight->n_row,
+                            .token = step_words(w, w->shape->layout.token),
+                            .place = w->exec->place,
+                            .cols = (int)w->op->weight->n_col,
+                            .n = w->shape->n_token};
+    a.x = value_at(w, w->op->out[0], &a.x_stride);
+    return qr_cu_run_embed(&w->exec->on, &a);
+}
+
+static cudaError_t norm(const struct walk *w)
+{
+    const struct qr_op *op = w->op;
+    struct qr_cu_norm a = {.scale = scale_of(w, 0),
+                           .width = (int)op->width,
+                           .cols = cols_of(w, op->in[0]),
+                           .n = rows_of(w, op->in[0]),
+                           .eps = op->eps};
+    a.x = value_at(w, op->in[0], &a.x_stride);
+    if (op->n_in > 1)
+        a.r = value_at(w, op->in[1], &a.r_stride);
+    a.y = value_at(w, op->out[op->n_out - 1], &a.y_stride);
+    if (w->bound->y16) {
+        a.y16 = w->exec->x16;
+        a.y16_stride = a.cols;
+        if (w->bound->y_unread)
+            a.y = NULL;
+    }
+    switch (op->code) {
+    case QR_OP_MEAN_SQUARE:
+        return qr_cu_run_mean_square(&w->exec->on, &a);
+    case QR_OP_RSQRT:
+        return qr_cu_run_rsqrt(&w->exec->on, &a);
+    case QR_OP_SCALE_ROWS:
+        return qr_cu_run_scale_rows(&w->exec->on, &a);
+    case QR_OP_SCALE_COLS:
+        return qr_cu_run_scale_cols(&w->exec->on, &a);
+    default:
+        return qr_cu_run_rmsnorm(&w->exec->on, &a);
+    }
+}
+
+static cudaError_t map(const struct walk *w, enum qr_cu_map what)
+{
+    const struct qr_op *op = w->op;
+    struct qr_cu_rows a = {.cols = cols_of(w, op->in[0]), .n = rows_of(w, op->out[0])};
+    a.x = value_at(w, op->in[0], &a.x_stride);
+    if (op->n_in > 1)
+        a.r = value_at(w, op->in[1], &a.r_stride);
+    a.y = value_at(w, op->out[0], &a.y_stride);
+    if (op->code == QR_OP_GATHER)
+        a.row = step_words(w, w->shape->layout.row);
+    if (w->bound->y16) {
+        a.y16 = w->exec->x16;
+        a.y16_stride = a.y16_cols = a.cols;
+        if (w->bound->y_unread)
+            a.y = NULL;
+    }
+    return qr_cu_run_map(&w->exec->on, what, &a);
+}
+
+static cudaError_t linear(const struct walk *w)
+{
+    struct qr_cuda_exec *exec = w->exec;
+    const struct qr_op *op = w->op;
+    const struct qr_cuda_storage *s = storage_of(w);
+    int n = rows_of(w, op->in[0]);
+    if (w->bound->convert) {
+        struct qr_cu_rows c = {
+            .cols = cols_of(w, op->in[0]), .n = n, .y16 = exec->x16, .y16_stride = s->k, .y16_cols = s->k};
+        c.x = value_at(w, op->in[0], &c.x_stride);
+        cudaError_t e = qr_cu_run_map(&exec->on, QR_CU_COPY, &c);
+        exec->n_launch++;
+        if (e)
+            return e;
+    }
+    struct qr_cu_linear a = {.tiles = exec->tiles + s->offset + (uint64_t)op->weight->row * (uint64_t)s->k * 2,
+                             .rows = (int)op->weight->n_row,
+                             .k = s->k,
+                             .cuts = s->cuts,
+                             .x = exec->x16,
+                             .n = n,
+                             .bias = op->weight->bias ? exec->vectors + w->bound->vector[0] : NULL,
+                             .work = exec->work,
+                             .counter = exec->counter};
+    a.y = value_at(w, op->out[0], &a.y_stride);
+    return qr_cu_run_linear(&exec->on, &a);
+}
+
+/* Pages of a layer: all blocks of K, then all of V. */
+static char *pages_of(const struct walk *w, int v)
+{
+    return (char *)w->exec->kv + ((uint64_t)w->op->layer * 2 + (uint64_t)v) * w->exec->sizes.pool;
+}
+
+static cudaError_t rope(const struct walk *w)
+{
+    const struct qr_cuda_exec *exec = w->exec;
+    const struct qr_op *op = w->op;
+    int at = 0;
+    struct qr_cu_rope a = {.cos = exec->cos,
+                           .sin = exec->sin,
+                           .position = step_words(w, w->shape->layout.position),
+                           .slot = step_words(w, w->shape->layout.slot),
+                           .n_head = (int)op->n_head,
+                           .n_kv_head = (int)op->n_kv_head,
+                           .head_dim = (int)op->head_dim,
+                           .n = w->shape->n_token,
+                           .rotate_k = op->code == QR_OP_ROPE_STORE,
+                           .f16 = exec->limits.kv_type == QR_F16,
+                           .eps = op->eps};
+    if (op->code != QR_OP_KV_STORE)
+        a.q = value_at(w, op->in[at++], &a.q_stride);
+    if (op->code != QR_OP_ROPE) {
+        a.k = value_at(w, op->in[at++], &a.k_stride);
+        a.v = value_at(w, op->in[at], &a.v_stride);
+        a.k_pages = pages_of(w, 0);
+        a.v_pages = pages_of(w, 1);
+    }
+    if (op->code == QR_OP_ROPE_STORE) {
+        a.q_norm = scale_of(w, 0);
+        a.k_norm = scale_of(w, 1);
+    }
+    return qr_cu_run_rope(&exec->on, &a);
+}
+
+static cudaError_t attention(const struct walk *w)
+{
+    const struct qr_cuda_exec *exec = w->exec;
+    const struct qr_cuda_layout *l = &w->shape->layout;
+    const struct qr_op *op = w->op;
+    struct qr_cu_attention a = {.k_pages = pages_of(w, 0),
+                                .v_pages = pages_of(w, 1),
+                                .position = step_words(w, l->position),
+                                .table = step_words(w, l->table),
+                                .count = step_words(w, l->count),
+                                .few = (const struct qr_cu_item *)(const void *)step_words(w, l->few),
+                                .many = (const struct qr_cu_item *)(const void *)step_words(w, l->many),
+                                .max_few = w->shape->max_few,
+                                .max_many = w->shape->max_many,
+                                .part = exec->part,
+                                .n_part = exec->sizes.n_part,
+                                .counter = exec->tile_counter,
+                                .n_head = (int)op->n_head,
+                                .n_kv_head = (int)op->n_kv_head,
+                                .head_dim = (int)op->head_dim,
+                                .window = op->window,
+                                .f16 = exec->limits.kv_type == QR_F16,
+                                .scale = op->attn_scale,
+                                .soft_cap = op->soft_cap};
+    a.q = value_at(w, op->in[0], &a.q_stride);
+    a.y = value_at(w, op->out[0], &a.y_stride);
+    if (w->bound->y16) {
+        a.y16 = exec->x16;
+        a.y16_stride = cols_of(w, op->out[0]);
+        if (w->bound->y_unread)
+            a.y = NULL;
+    }
+    return qr_cu_run_attention(&exec->on, &a);
+}
+
+static cudaError_t run(const struct walk *w)
+{
+    switch (w->op->code) {
+    case QR_OP_EMBED:
+        return embed(w);
+    case QR_OP_MEAN_SQUARE:
+    case QR_OP_RSQRT:
+    case QR_OP_SCALE_ROWS:
+    case QR_OP_SCALE_COLS:
+    case QR_OP_RMSNORM:
+    case QR_OP_ADD_RMSNORM:
+        return norm(w);
+    case QR_OP_ADD:
+        return map(w, QR_CU_ADD);
+    case QR_OP_SILU:
+        return map(w, QR_CU_SILU);
+    case QR_OP_MUL:
+        return map(w, QR_CU_MUL);
+    case QR_OP_SILU_MUL:
+        return map(w, QR_CU_SILU_MUL);
+    case QR_OP_GATHER:
+        return map(w, QR_CU_COPY);
+    case QR_OP_LINEAR:
+        return linear(w);
+    case QR_OP_ROPE:
+    case QR_OP_KV_STORE:
+    case QR_OP_ROPE_STORE:
+        return rope(w);
+    case QR_OP_ATTENTION:
+        return attention(w);
+    case QR_N_OPCODE:
+        break;
+    }
+    return cudaErrorInvalidValue;
+}
+
+static cudaError_t copy_blocks(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape)
+{
+    struct qr_cu_copy a = {.pages = (char *)exec->kv,
+                           .from = exec->step + shape->layout.copy_from,
+                           .to = exec->step + shape->layout.copy_to,
+                           .n = shape->n_copy,
+                           .n_pool = (int)exec->plan->n_layer * 2,
+                           .pool_bytes = (int64_t)exec->sizes.pool,
+                           .block_bytes = (int64_t)(exec->sizes.page * exec->plan->n_kv_head)};
+    return qr_cu_run_copy(&exec->on, &a);
+}
+
+enum qr_status qr_cuda_walk(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape, struct qr_err *err)
+{
+    const struct qr_plan *plan = exec->plan;
+    if (shape->n_copy > 0) {
+        QR_CUDA(copy_blocks(exec, shape), "copying blocks", err);
+        exec->n_launch++;
+    }
+    if (exec->profile)
+        QR_CUDA(cudaEventRecord(exec->mark[0], exec->on.stream), "timing", err);
+    for (int i = 0; i < plan->n_op; i++) {
+        struct walk w = {.exec = exec, .shape = shape, .op = &plan->op[i], .bound = &exec->sizes.op[i]};
+        QR_CUDA(run(&w), qr_opcode_name(plan->op[i].code), err);
+        exec->n_launch++;
+        if (exec->profile)
+            QR_CUDA(cudaEventRecord(exec->mark[i + 1], exec->on.stream), "timing", err);
+    }
+    return QR_OK;
+}

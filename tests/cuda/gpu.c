@@ -1,0 +1,73 @@
+/* gpu.c - see gpu.h. */
+#include "cuda/gpu.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+void need_gpu(void)
+{
+    struct qr_err err;
+    int n;
+    if (qr_cuda_count(&n, &err) == QR_OK)
+        return;
+    if (getenv("QUIRE_GPU"))
+        fail_msg("QUIRE_GPU is set, but %s", err.message);
+    print_message("skipped: %s\n", err.message);
+    skip();
+}
+
+void gpu_open(struct runner *r, const struct model *model, struct setting setting, bool stream)
+{
+    struct qr_err err;
+    struct setting host = setting;
+    host.isa = QR_ISA_C;
+    host.kv_type = QR_F32;
+    runner_open(r, model, host);
+    qr_exec_destroy(r->exec);
+    r->exec = NULL;
+    struct qr_exec_limits limits = {.max_token = RUNNER_MAX_TOKEN,
+                                    .max_seq = RUNNER_MAX_SEQ,
+                                    .max_row = RUNNER_MAX_TOKEN,
+                                    .max_len = RUNNER_MAX_LEN,
+                                    .n_block = RUNNER_MAX_SEQ * RUNNER_MAX_LEN / QR_PAGE,
+                                    .kv_type = setting.kv_type};
+    struct qr_cuda_options options = {.stream = stream};
+    if (qr_cuda_exec_create(r->plan, &limits, &options, r->pool, &r->exec, &err) != QR_OK)
+        fail_msg("CUDA executor: %s", err.message);
+}
+
+float *gpu_logits(const struct model *model, struct setting setting, bool stream, const int32_t *token, int n,
+                  int n_decode, int chunk)
+{
+    struct runner *r = malloc(sizeof *r);
+    assert_non_null(r);
+    gpu_open(r, model, setting, stream);
+    int s = runner_add(r, token, n), take[RUNNER_MAX_SEQ] = {0};
+    while (r->sequence[s].done < n) {
+        int left = n - n_decode - r->sequence[s].done;
+        take[s] = left <= 0 ? 1 : left < chunk ? left : chunk;
+        runner_step(r, take);
+    }
+    float *logits = r->sequence[s].logits;
+    r->sequence[s].logits = NULL;
+    runner_close(r);
+    free(r);
+    return logits;
+}
+
+double norm_error(const float *a, const float *b, size_t n)
+{
+    double error = 0, all = 0;
+    for (size_t i = 0; i < n; i++) {
+        double e = (double)a[i] - (double)b[i];
+        if (!isfinite(e))
+            fail_msg("number %zu is %g, the oracle's %g", i, (double)a[i], (double)b[i]);
+        error += e * e;
+        all += (double)b[i] * (double)b[i];
+    }
+    return all > 0 ? sqrt(error / all) : sqrt(error);
+}

@@ -1,0 +1,16 @@
+/* gpu.h - a model from a file to logits on the GPU: tests/whole/runner.h with the CUDA executor in it. */
+#ifndef TESTS_CUDA_GPU_H
+#define TESTS_CUDA_GPU_H
+#include "cuda/cuda.h"
+#include "whole/runner.h"
+
+/* Skips the test where there is no GPU; fails it instead where the environment variable QUIRE_GPU says that there is. */
+void need_gpu(void);
+/* isa and n_thread of the setting are for the host's part. stream: no graphs. */
+void gpu_open(struct runner *runner, const struct model *model, struct setting setting, bool stream);
+/* Logits [n, n_vocab] of one sequence: n - n_decode tokens in chunks, then one by one; malloc'ed. */
+float *gpu_logits(const struct model *model, struct setting setting, bool stream, const int32_t *token, int n,
+                  int n_decode, int chunk);
+/* |a - b| / |b|, norms over n numbers; fails the test on NaN. */
+double norm_error(const float *a, const float *b, size_t n);
+#endif

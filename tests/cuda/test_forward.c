@@ -1,0 +1,94 @@
+/* test_forward.c - logits of the GPU against the fp32 oracle: every family, every fusion mask, prompt and decode steps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include "base/rand.h"
+#include "common/tmp.h"
+#include "cuda/gpu.h"
+#include "plan/fuse.h"
+#include "whole/ref_forward.h"
+
+/* A prompt of 300 tokens and 64 steps of one: attention is cut at 256. */
+enum { N_TOKEN = 364, N_DECODE = 64, N_RANDOM = 8, N_MASK = QR_N_FUSE + 2 + N_RANDOM };
+/* Activations and keys are rounded to bf16, 2^-9 each, some tens of times; so are weights that are no bf16 in the file. */
+#define TOLERANCE(type) ((type) == QR_BF16 ? 1e-2 : 1.5e-2)
+
+static void compare(void **state, const char *shape, enum qr_dtype type, enum qr_dtype kv_type)
+{
+    struct model model;
+    static int32_t token[N_TOKEN];
+    char name[64];
+    double worst = 0;
+    need_gpu();
+    snprintf(name, sizeof name, "%s-%s.gguf", shape, qr_dtype_info(type)->name);
+    const char *path = tmp_path(state, name);
+    model_write(shape, type, path);
+    model_open(&model, path);
+    random_tokens(token, N_TOKEN, model.n_vocab, 5);
+    float *want = ref_forward(model.source, token, N_TOKEN);
+    for (int i = 0; i < N_MASK; i++) {
+        uint32_t mask = i == 0              ? QR_FUSE_ALL
+                        : i == 1            ? 0
+                        : i < QR_N_FUSE + 2 ? UINT32_C(1) << (i - 2)
+                                            : (uint32_t)(qr_rand_uniform(42, 0, (uint32_t)i) * (QR_FUSE_ALL + 1));
+        struct setting setting = {.mask = mask, .n_thread = 2, .kv_type = kv_type};
+        float *got = gpu_logits(&model, setting, i % 2, token, N_TOKEN, N_DECODE, 200);
+        double error = norm_error(got, want, (size_t)N_TOKEN * model.n_vocab);
+        if (error > TOLERANCE(type))
+            fail_msg("%s, mask 0x%x: off the oracle by %g", name, mask, error);
+        worst = error > worst ? error : worst;
+        free(got);
+    }
+    print_message("%s, keys in %s: worst relative error %.2g\n", name, qr_dtype_info(kv_type)->name, worst);
+    free(want);
+    model_close(&model);
+}
+
+static void llama(void **state)
+{
+    compare(state, "tiny-llama", QR_BF16, QR_BF16);
+}
+
+static void llama_f16(void **state)
+{
+    compare(state, "tiny-llama", QR_F16, QR_F16);
+}
+
+static void llama3_q8(void **state)
+{
+    compare(state, "tiny-llama3", QR_Q8_0, QR_BF16);
+}
+
+static void mistral_window(void **state)
+{
+    compare(state, "tiny-mistral", QR_BF16, QR_BF16);
+}
+
+static void qwen2(void **state)
+{
+    compare(state, "tiny-qwen2", QR_BF16, QR_BF16);
+}
+
+static void qwen2_q4(void **state)
+{
+    compare(state, "tiny-qwen2", QR_Q4_1, QR_F16);
+}
+
+static void qwen3(void **state)
+{
+    compare(state, "tiny-qwen3", QR_BF16, QR_BF16);
+}
+
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, tmp_setup, tmp_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(llama), WITH_FOLDER(llama_f16), WITH_FOLDER(llama3_q8), WITH_FOLDER(mistral_window),
+        WITH_FOLDER(qwen2), WITH_FOLDER(qwen2_q4),  WITH_FOLDER(qwen3),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
