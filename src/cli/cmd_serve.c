@@ -40,7 +40,7 @@ struct serve {
     struct qr_serve_options options;
     const char *host;
     struct cli_list keys, names, hosts, origins;
-    int64_t port, drain_s, max_conn, n_worker, idle_s;
+    int64_t port, drain_s, max_conn, n_worker, idle_s, head_s, body_s, body_mb;
     bool log_requests;
 };
 
@@ -85,6 +85,9 @@ static void take_options(struct serve *v, const char *model)
     o->drain_ms = (int)v->drain_s * 1000;
     o->limits.max_conn = (int)v->max_conn;
     o->limits.idle_ms = (int)v->idle_s * 1000;
+    o->limits.head_ms = (int)v->head_s * 1000;
+    o->limits.body_ms = (int)v->body_s * 1000;
+    o->max_body_bytes = v->body_mb << 20;
     if (v->n_worker)
         o->n_worker = (int)v->n_worker;
     take_keys(v);
@@ -156,7 +159,14 @@ static int serve(const struct cli_command *command, struct serve *v, const char 
 
 int cmd_serve(const struct cli_command *command, int argc, char **argv)
 {
-    struct serve v = {.host = "127.0.0.1", .port = 8000, .drain_s = 30, .max_conn = 4096, .idle_s = 75};
+    struct serve v = {.host = "127.0.0.1",
+                      .port = 8000,
+                      .drain_s = 30,
+                      .max_conn = 4096,
+                      .idle_s = 75,
+                      .head_s = 10,
+                      .body_s = 120,
+                      .body_mb = 256};
     struct cli_positional words;
     cli_session_init(&v.session);
     const struct cli_option own[] = {
@@ -173,6 +183,12 @@ int cmd_serve(const struct cli_command *command, int argc, char **argv)
         {"--max-connections", NULL, CLI_INT, "N", "clients at once (default: 4096)", &v.max_conn, 1, 1 << 20},
         {"--idle-timeout", NULL, CLI_INT, "S", "seconds that an idle connection stays open (default: 75)", &v.idle_s, 1,
          86400},
+        {"--header-timeout", NULL, CLI_INT, "S", "seconds that a request's header may take (default: 10)", &v.head_s, 1,
+         86400},
+        {"--body-timeout", NULL, CLI_INT, "S", "seconds that a request's body may take (default: 120)", &v.body_s, 1,
+         86400},
+        {"--max-body-memory", NULL, CLI_INT, "MB", "of all requests that were not read yet (default: 256)", &v.body_mb,
+         32, 1 << 20},
         {"--drain-timeout", NULL, CLI_INT, "S", "seconds that running requests get after SIGTERM (default: 30)",
          &v.drain_s, 0, 86400},
         {"--request-threads", NULL, CLI_INT, "N", "threads that read requests (default: by the CPUs)", &v.n_worker, 0,

@@ -69,6 +69,21 @@ static int count(const struct qr_http_conn *c, const char *name)
     return n;
 }
 
+/* RFC 9110, 5.6.2. The parser takes blanks in names, behind which another reader may find another field. */
+static bool is_token(const char *name)
+{
+    static const char allowed[] = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    return *name && name[strspn(name, allowed)] == 0;
+}
+
+static int check_names(struct qr_http_conn *c)
+{
+    for (int i = 0; i < c->n_field; i++)
+        if (!is_token(c->head.data + c->field[i].name))
+            return refuse(c, 400, "the name of a header field is malformed");
+    return 0;
+}
+
 /* RFC 9112, 6.3: a message that two readers could cut in different places is refused. */
 static int check_framing(struct qr_http_conn *c)
 {
@@ -117,7 +132,7 @@ static int on_head_done(http_parser *parser)
     c->request.method = http_method_str((enum http_method)parser->method);
     if (c->head.failed || c->url.failed)
         return refuse(c, 503, "out of memory for the request");
-    if (check_target(c) != 0 || check_framing(c) != 0)
+    if (check_target(c) != 0 || check_names(c) != 0 || check_framing(c) != 0)
         return -1;
     if (parser->http_major != 1)
         return refuse(c, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");

@@ -215,6 +215,7 @@ static enum qr_status submit_all(struct qr_live *live, struct qr_generation *g, 
     for (size_t i = 0; i < g->request.n_prompt && status == QR_OK; i++) {
         struct qr_request request = qr_openai_engine_request(&g->request, i);
         uint64_t id;
+        request.key = x->client;
         status = qr_engine_submit(live->engine, &request, &id, &error->err);
         if (status != QR_OK)
             break;

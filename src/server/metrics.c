@@ -80,7 +80,6 @@ void qr_metrics_done(struct qr_metrics *m, const struct qr_event *event, double 
     m->finished[event->finish]++;
     if (event->choice == 0) {
         m->prompt_tokens += (uint64_t)u->prompt_tokens;
-        m->cached_tokens += (uint64_t)u->cached_tokens;
         add(m, QR_H_PROMPT_TOKENS, u->prompt_tokens);
     }
     add(m, QR_H_GENERATION_TOKENS, u->output_tokens);
@@ -193,8 +192,9 @@ bool qr_metrics_print(struct qr_metrics *m, const struct qr_metrics_scene *scene
     one(&p, "prompt_tokens_total", "counter", "Tokens of prompts.", (double)m->prompt_tokens);
     one(&p, "generation_tokens_total", "counter", "Tokens generated.", (double)m->generation_tokens);
     one(&p, "prefix_cache_queries_total", "counter", "Tokens of prompts that were looked up in the prefix cache.",
-        (double)m->prompt_tokens);
-    one(&p, "prefix_cache_hits_total", "counter", "Tokens of prompts that were found there.", (double)m->cached_tokens);
+        scene->stats ? (double)scene->stats->n_asked : 0);
+    one(&p, "prefix_cache_hits_total", "counter", "Tokens of prompts that were found there.",
+        scene->stats ? (double)scene->stats->n_cached : 0);
     print_finished(&p, m);
     for (int i = 0; i < QR_N_HISTOGRAM; i++)
         print_histogram(&p, &m->histogram[i], kind[i].name, kind[i].help,

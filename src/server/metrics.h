@@ -31,7 +31,7 @@ struct qr_metrics {
     pthread_mutex_t mutex;
     struct qr_histogram histogram[QR_N_HISTOGRAM];
     uint64_t finished[QR_FINISH_ERROR + 1]; /* choices by how they ended */
-    uint64_t prompt_tokens, cached_tokens, generation_tokens;
+    uint64_t prompt_tokens, generation_tokens;
     uint64_t http[6]; /* answers by the first digit of their status */
 };
 

@@ -221,6 +221,26 @@ static enum qr_status read_stream_options(struct qr_openai_parse *p)
                            qr_json_bool(options, "include_usage", &p->request->include_usage, &p->error->err));
 }
 
+/* Both ask the engine for log-probabilities of the prompt. */
+static enum qr_status read_prompt_logprobs(struct qr_openai_parse *p)
+{
+    struct qr_openai_request *r = p->request;
+    struct qr_sampling *s = &r->sampling;
+    QR_TRY(read_bool(p, "echo", &r->echo));
+    QR_TRY(read_int(p, "prompt_logprobs", 0, QR_MAX_TOP, &r->prompt_logprobs));
+    s->prompt_logprobs = r->prompt_logprobs;
+    if (r->echo && s->logprobs > s->prompt_logprobs)
+        s->prompt_logprobs = s->logprobs;
+    if (r->echo && r->api == QR_OPENAI_CHAT)
+        return qr_openai_fail(p->error, QR_UNSUPPORTED, "echo", "\"echo\" is for /v1/completions: leave it out");
+    if (r->stream && r->prompt_logprobs >= 0)
+        return qr_openai_fail(p->error, QR_INVALID, "prompt_logprobs", "\"prompt_logprobs\" needs \"stream\": false");
+    if (r->stream && r->echo && s->logprobs >= 0 && r->n > 1)
+        return qr_openai_fail(p->error, QR_UNSUPPORTED, "echo",
+                              "\"echo\" with \"logprobs\" in a stream needs \"n\": 1");
+    return QR_OK;
+}
+
 enum qr_status qr_openai_read_sampling(struct qr_openai_parse *p)
 {
     qr_sampling_defaults(p->model, &p->request->sampling);
@@ -228,6 +248,7 @@ enum qr_status qr_openai_read_sampling(struct qr_openai_parse *p)
     QR_TRY(read_max_tokens(p));
     QR_TRY(read_seed(p));
     QR_TRY(read_logprobs(p));
+    QR_TRY(read_prompt_logprobs(p));
     QR_TRY(read_stop(p));
     QR_TRY(read_stop_ids(p));
     QR_TRY(read_bias(p));

@@ -18,7 +18,7 @@ static const char *token_bytes(const struct qr_model *model, int32_t id, size_t 
     return bytes ? bytes : "";
 }
 
-static json_t *token_name(const struct qr_model *model, int32_t id)
+json_t *qr_openai_token_name(const struct qr_model *model, int32_t id)
 {
     size_t n;
     const char *bytes = token_bytes(model, id, &n);
@@ -37,8 +37,10 @@ static json_t *token_name(const struct qr_model *model, int32_t id)
     return text;
 }
 
-static json_t *value_json(float logprob)
+json_t *qr_openai_logprob_json(float logprob)
 {
+    if (isnan(logprob)) /* the first token of a prompt, which nothing predicts */
+        return json_null();
     return json_real(isfinite(logprob) ? (double)logprob : LEAST_LOGPROB);
 }
 
@@ -59,8 +61,8 @@ static json_t *bytes_json(const struct qr_model *model, int32_t id)
 
 static json_t *chat_token(const struct qr_model *model, int32_t id, float logprob)
 {
-    return json_pack("{s:o, s:o, s:o}", "token", token_name(model, id), "logprob", value_json(logprob), "bytes",
-                     bytes_json(model, id));
+    return json_pack("{s:o, s:o, s:o}", "token", qr_openai_token_name(model, id), "logprob",
+                     qr_openai_logprob_json(logprob), "bytes", bytes_json(model, id));
 }
 
 static bool add_chat(struct qr_openai_choice *c, const struct qr_model *model, const struct qr_token_logprob *l)
@@ -76,14 +78,14 @@ static bool add_chat(struct qr_openai_choice *c, const struct qr_model *model, c
 /* Several tokens may read alike; the most probable one is kept. */
 static bool set_best(json_t *object, const struct qr_model *model, int32_t id, float logprob)
 {
-    json_t *name = token_name(model, id);
+    json_t *name = qr_openai_token_name(model, id);
     if (!name)
         return false;
     const char *key = json_string_value(name);
     size_t n = json_string_length(name);
     const json_t *old = json_object_getn(object, key, n);
     bool ok = (old && json_real_value(old) >= (double)logprob) ||
-              json_object_setn_new(object, key, n, value_json(logprob)) == 0;
+              json_object_setn_new(object, key, n, qr_openai_logprob_json(logprob)) == 0;
     json_decref(name);
     return ok;
 }
@@ -97,12 +99,12 @@ static bool add_completion(struct qr_openai_choice *c, const struct qr_model *mo
 {
     size_t n;
     const char *bytes = token_bytes(model, l->id, &n);
-    json_t *top = json_object();
-    bool ok = top && set_best(top, model, l->id, l->logprob);
-    for (int i = 0; i < l->n_top && ok; i++)
+    json_t *top = isnan(l->logprob) ? json_null() : json_object();
+    bool ok = top && (json_is_null(top) || set_best(top, model, l->id, l->logprob));
+    for (int i = 0; i < l->n_top && ok && json_is_object(top); i++)
         ok = set_best(top, model, l->top[i].id, l->top[i].logprob);
-    ok = append(c, "tokens", token_name(model, l->id)) && ok;
-    ok = append(c, "token_logprobs", value_json(l->logprob)) && ok;
+    ok = append(c, "tokens", qr_openai_token_name(model, l->id)) && ok;
+    ok = append(c, "token_logprobs", qr_openai_logprob_json(l->logprob)) && ok;
     ok = append(c, "top_logprobs", top) && ok;
     ok = append(c, "text_offset", json_integer((json_int_t)c->offset)) && ok;
     for (size_t i = 0; i < n; i++)

@@ -12,16 +12,36 @@ static enum qr_status make_room(struct qr_openai_parse *p, const char *key, size
 
 /* ---------------------------------------------------------------- /v1/completions */
 
+/* What "echo" puts in front of the answer: the string that came, or the text of the ids that came. */
+static enum qr_status keep_text(struct qr_openai_parse *p, const json_t *one, struct qr_openai_prompt *prompt)
+{
+    char *text = NULL;
+    if (!json_is_string(one)) {
+        enum qr_status status =
+            qr_detokenize(p->model, prompt->ids, prompt->n, false, &text, &prompt->n_text, &p->error->err);
+        prompt->text = text;
+        return qr_openai_blame(p, "prompt", status);
+    }
+    prompt->n_text = json_string_length(one);
+    prompt->text = malloc(prompt->n_text + 1);
+    if (!prompt->text)
+        return qr_openai_no_memory(p, "prompt");
+    memcpy(prompt->text, json_string_value(one), prompt->n_text + 1);
+    return QR_OK;
+}
+
 /* A string, or a list of ids, as the next prompt. */
 static enum qr_status add_prompt(struct qr_openai_parse *p, const json_t *one)
 {
     struct qr_openai_request *r = p->request;
     struct qr_openai_prompt *prompt = &r->prompt[r->n_prompt++];
-    if (!json_is_string(one))
-        return qr_openai_read_ids(p, "prompt", one, SIZE_MAX / sizeof(int32_t) - 1, &prompt->ids, &prompt->n);
-    enum qr_status status = qr_tokenize(p->model, json_string_value(one), json_string_length(one), true, true,
-                                        &prompt->ids, &prompt->n, &p->error->err);
-    return qr_openai_blame(p, "prompt", status);
+    if (json_is_string(one))
+        QR_TRY(qr_openai_blame(p, "prompt",
+                               qr_tokenize(p->model, json_string_value(one), json_string_length(one), true, true,
+                                           &prompt->ids, &prompt->n, &p->error->err)));
+    else
+        QR_TRY(qr_openai_read_ids(p, "prompt", one, SIZE_MAX / sizeof(int32_t) - 1, &prompt->ids, &prompt->n));
+    return r->echo ? keep_text(p, one, prompt) : QR_OK;
 }
 
 static enum qr_status read_completion_prompts(struct qr_openai_parse *p)

@@ -54,9 +54,9 @@ static const struct field {
     {"prompt_cache_key", IN_BOTH, IGNORED},
     {"prompt_cache_retention", IN_BOTH, IGNORED},
     {"best_of", IN_BOTH, REFUSED},
-    {"echo", IN_BOTH, REFUSED},
+    {"echo", IN_BOTH, READ},
     {"suffix", IN_BOTH, REFUSED},
-    {"prompt_logprobs", IN_BOTH, REFUSED},
+    {"prompt_logprobs", IN_BOTH, READ},
     {"response_format", IN_BOTH, REFUSED},
     {"functions", IN_CHAT, REFUSED},
     {"function_call", IN_CHAT, REFUSED},
@@ -203,7 +203,7 @@ enum qr_status qr_openai_request_read(const struct qr_model *model, int max_len,
                                       struct qr_openai_request *request, struct qr_openai_error *error)
 {
     struct qr_openai_parse p = {.model = model, .body = body, .request = request, .error = error};
-    *request = (struct qr_openai_request){.api = api, .body = json_incref(body), .n = 1};
+    *request = (struct qr_openai_request){.api = api, .body = json_incref(body), .n = 1, .prompt_logprobs = -1};
     *error = (struct qr_openai_error){0};
     enum qr_status status = read_all(&p, max_len);
     if (status != QR_OK)
@@ -213,8 +213,10 @@ enum qr_status qr_openai_request_read(const struct qr_model *model, int max_len,
 
 void qr_openai_request_free(struct qr_openai_request *request)
 {
-    for (size_t i = 0; i < request->n_prompt; i++)
+    for (size_t i = 0; i < request->n_prompt; i++) {
         qr_free(request->prompt[i].ids);
+        free(request->prompt[i].text);
+    }
     free(request->prompt);
     free(request->bias);
     free(request->stop);

@@ -7,6 +7,7 @@
 
 #define QR_OPENAI_MAX_CHOICES 256 /* prompts of a request times n */
 #define QR_OPENAI_MAX_IGNORED 16
+#define QR_OPENAI_MAX_VALUES  (1 << 21) /* JSON values of a body: each takes some 40 bytes once it is parsed */
 
 enum qr_openai_api { QR_OPENAI_COMPLETIONS, QR_OPENAI_CHAT };
 
@@ -16,6 +17,8 @@ bool qr_openai_api_of(const char *path, enum qr_openai_api *api);
 struct qr_openai_prompt {
     int32_t *ids; /* [n] malloc'ed */
     size_t n;
+    char *text; /* [n_text] malloc'ed; NULL unless it is echoed */
+    size_t n_text;
 };
 
 struct qr_openai_request {
@@ -24,6 +27,8 @@ struct qr_openai_request {
     struct qr_sampling sampling; /* its arrays are this struct's */
     int n, priority;
     bool stream, include_usage;
+    bool echo;           /* completions: the prompt goes before the answer, with its logprobs if there are any */
+    int prompt_logprobs; /* best tokens of each prompt position, in a field of that name; -1: not asked for */
     struct qr_openai_prompt *prompt; /* [n_prompt] */
     size_t n_prompt;
     const char *ignored[QR_OPENAI_MAX_IGNORED]; /* fields that have no effect here */

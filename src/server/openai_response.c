@@ -10,10 +10,16 @@ enum qr_status qr_openai_answer_init(struct qr_openai_answer *answer, const stru
         .api = request->api,
         .n = request->n,
         .n_choice = request->n_prompt * (size_t)request->n,
+        .prompt = request->echo ? request->prompt : NULL,
+        .echo_top = request->echo ? request->sampling.logprobs : -1,
+        .prompt_top = request->prompt_logprobs,
     };
     answer->choice = calloc(answer->n_choice, sizeof *answer->choice);
-    if (!answer->choice) {
+    answer->echo = calloc(request->n_prompt, sizeof *answer->echo);
+    if (!answer->choice || !answer->echo) {
         size_t n = answer->n_choice;
+        free(answer->choice);
+        free(answer->echo);
         *answer = (struct qr_openai_answer){0};
         return qr_fail(err, QR_NOMEM, "out of memory for %zu choices", n);
     }
@@ -27,6 +33,8 @@ void qr_openai_answer_free(struct qr_openai_answer *answer)
         json_decref(answer->choice[i].logprobs);
     }
     free(answer->choice);
+    if (answer->echo)
+        qr_openai_echo_free(answer->echo, answer->n_choice / (size_t)answer->n);
     *answer = (struct qr_openai_answer){0};
 }
 
@@ -54,6 +62,8 @@ void qr_openai_answer_take(struct qr_openai_answer *answer, const struct qr_mode
     struct qr_openai_choice *choice = &answer->choice[i];
     if (event->kind == QR_EVENT_DONE)
         take_done(answer, choice, event);
+    if (event->kind == QR_EVENT_PROMPT_LOGPROBS)
+        qr_openai_echo_take(answer, model, prompt, event);
     if (event->kind != QR_EVENT_TOKEN)
         return;
     if (event->n_text && !qr_buf_append(&choice->text, event->text, event->n_text))
@@ -82,14 +92,19 @@ enum qr_status qr_openai_answer_status(const struct qr_openai_answer *answer, st
 static json_t *choice_json(const struct qr_openai_answer *a, size_t i)
 {
     const struct qr_openai_choice *c = &a->choice[i];
-    json_t *text = json_stringn(c->text.len ? c->text.data : "", c->text.len);
-    json_t *logprobs = c->logprobs ? json_incref(c->logprobs) : json_null();
+    json_t *text = qr_openai_echo_text(a, i), *logprobs = qr_openai_echo_logprobs(a, i);
+    const json_t *of_prompt = a->echo[i / (size_t)a->n].prompt_logprobs;
     const char *finish = c->finish == QR_FINISH_STOP ? "stop" : "length";
     if (a->api == QR_OPENAI_CHAT)
         return json_pack("{s:I, s:{s:s, s:o}, s:o, s:s}", "index", (json_int_t)i, "message", "role", "assistant",
                          "content", text, "logprobs", logprobs, "finish_reason", finish);
-    return json_pack("{s:I, s:o, s:o, s:s}", "index", (json_int_t)i, "text", text, "logprobs", logprobs,
-                     "finish_reason", finish);
+    json_t *json = json_pack("{s:I, s:o, s:o, s:s}", "index", (json_int_t)i, "text", text, "logprobs", logprobs,
+                             "finish_reason", finish);
+    if (json && of_prompt && json_object_set(json, "prompt_logprobs", (json_t *)of_prompt) != 0) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
 }
 
 static json_t *choices_json(const struct qr_openai_answer *a)
@@ -112,7 +127,13 @@ json_t *qr_openai_answer_json(const struct qr_openai_answer *a, const char *mode
         json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)a->prompt_tokens, "completion_tokens",
                   (json_int_t)a->output_tokens, "total_tokens", (json_int_t)(a->prompt_tokens + a->output_tokens),
                   "prompt_tokens_details", "cached_tokens", (json_int_t)a->cached_tokens);
-    return json_pack("{s:s, s:s, s:I, s:s, s:o, s:o}", "id", id_text, "object",
-                     a->api == QR_OPENAI_CHAT ? "chat.completion" : "text_completion", "created", (json_int_t)created,
-                     "model", model_name, "choices", choices_json(a), "usage", usage);
+    json_t *json = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o}", "id", id_text, "object",
+                             a->api == QR_OPENAI_CHAT ? "chat.completion" : "text_completion", "created",
+                             (json_int_t)created, "model", model_name, "choices", choices_json(a), "usage", usage);
+    if (json && a->api == QR_OPENAI_CHAT && a->echo[0].prompt_logprobs &&
+        json_object_set(json, "prompt_logprobs", a->echo[0].prompt_logprobs) != 0) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
 }

@@ -12,10 +12,18 @@ struct qr_openai_choice {
     enum qr_finish finish;
 };
 
+struct qr_openai_echo {           /* of one prompt */
+    struct qr_openai_choice part; /* its log-probabilities, to go before those of each choice */
+    json_t *prompt_logprobs;      /* as vLLM shows them; NULL: not asked for */
+};
+
 struct qr_openai_answer {
     enum qr_openai_api api;
-    int n;                           /* choices of a prompt */
-    struct qr_openai_choice *choice; /* [n_choice], prompt by prompt */
+    const struct qr_openai_prompt *prompt; /* the request's; NULL: nothing is echoed */
+    struct qr_openai_echo *echo;           /* [n_choice / n] */
+    int echo_top, prompt_top;              /* best tokens that the echo and prompt_logprobs show; -1: not asked for */
+    int n;                                 /* choices of a prompt */
+    struct qr_openai_choice *choice;       /* [n_choice], prompt by prompt */
     size_t n_choice, n_done;
     int64_t prompt_tokens, cached_tokens, output_tokens;
     struct qr_err error; /* the first choice that failed */
@@ -36,7 +44,17 @@ enum qr_status qr_openai_answer_status(const struct qr_openai_answer *answer, st
 json_t *qr_openai_answer_json(const struct qr_openai_answer *answer, const char *model_name, uint64_t id,
                               int64_t created);
 
+/* openai_echo.c: what a request wants to know of its prompt. */
+void qr_openai_echo_take(struct qr_openai_answer *answer, const struct qr_model *model, size_t prompt,
+                         const struct qr_event *event);
+/* The text and the log-probabilities of a choice behind those of its prompt; NULL: out of memory. */
+json_t *qr_openai_echo_text(const struct qr_openai_answer *answer, size_t choice);
+json_t *qr_openai_echo_logprobs(const struct qr_openai_answer *answer, size_t choice);
+void qr_openai_echo_free(struct qr_openai_echo *echo, size_t n);
+
 /* openai_logprobs.c: one token's log-probabilities in the form of the choice's API, appended. False: out of memory. */
 bool qr_openai_add_logprobs(struct qr_openai_choice *choice, enum qr_openai_api api, const struct qr_model *model,
                             const struct qr_token_logprob *logprob);
+json_t *qr_openai_token_name(const struct qr_model *model, int32_t id); /* the token as log-probabilities show it */
+json_t *qr_openai_logprob_json(float logprob);                          /* JSON has no infinity and no NaN */
 #endif

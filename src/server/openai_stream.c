@@ -106,20 +106,39 @@ static void text_chunk(struct qr_openai_stream *s, size_t choice, const char *te
     close_chunk(s, logprobs, NULL, out);
 }
 
-/* The event's log-probabilities as JSON text, malloc'ed; *text NULL without any. */
-static bool take_logprobs(struct qr_openai_stream *s, size_t choice, const struct qr_event *event, char **text)
+static bool add_logprobs(struct qr_openai_stream *s, size_t choice, const struct qr_event *event)
+{
+    for (size_t k = 0; k < event->n_logprobs; k++)
+        if (!qr_openai_add_logprobs(&s->choice[choice], s->request->api, s->model, &event->logprobs[k]))
+            return false;
+    return true;
+}
+
+/* The log-probabilities that came since the last chunk as JSON text, malloc'ed; *text NULL without any. */
+static bool take_logprobs(struct qr_openai_stream *s, size_t choice, char **text)
 {
     struct qr_openai_choice *c = &s->choice[choice];
     *text = NULL;
-    for (size_t k = 0; k < event->n_logprobs; k++)
-        if (!qr_openai_add_logprobs(c, s->request->api, s->model, &event->logprobs[k]))
-            return false;
     if (!c->logprobs)
         return true;
     *text = json_dumps(c->logprobs, JSON_COMPACT);
     json_decref(c->logprobs);
     c->logprobs = NULL;
     return *text != NULL;
+}
+
+/* The prompt, before the first words of a choice. */
+static bool send_echo(struct qr_openai_stream *s, size_t prompt, size_t choice, struct qr_buf *out)
+{
+    char *logprobs;
+    if (!s->request->echo || s->spoke[choice])
+        return true;
+    s->spoke[choice] = true;
+    if (!take_logprobs(s, choice, &logprobs))
+        return false;
+    text_chunk(s, choice, s->request->prompt[prompt].text, s->request->prompt[prompt].n_text, logprobs, out);
+    free(logprobs);
+    return true;
 }
 
 static void end_chunk(struct qr_openai_stream *s, size_t choice, enum qr_finish finish, struct qr_buf *out)
@@ -135,6 +154,10 @@ bool qr_openai_stream_event(struct qr_openai_stream *s, size_t prompt, const str
     char *logprobs;
     if (choice >= s->n_choice)
         return true;
+    if (event->kind == QR_EVENT_PROMPT_LOGPROBS) /* they wait for the chunk with the prompt's text */
+        return add_logprobs(s, choice, event);
+    if (!send_echo(s, prompt, choice, out))
+        return false;
     if (event->kind == QR_EVENT_DONE) {
         if (event->finish != QR_FINISH_STOP && event->finish != QR_FINISH_LENGTH)
             return true;
@@ -142,7 +165,7 @@ bool qr_openai_stream_event(struct qr_openai_stream *s, size_t prompt, const str
         end_chunk(s, choice, event->finish, out);
         return !out->failed;
     }
-    if (!take_logprobs(s, choice, event, &logprobs))
+    if (!add_logprobs(s, choice, event) || !take_logprobs(s, choice, &logprobs))
         return false;
     if (event->n_text || logprobs) {
         role_chunk(s, choice, out);

@@ -4,8 +4,6 @@
 #include "base/json.h"
 #include "server/serve_parts.h"
 
-enum { MAX_VALUES = 1 << 21 /* JSON values of a body: each takes some 40 bytes once it is parsed */ };
-
 /* At least as many values as the body has: one, and one more behind every comma outside of strings. */
 static size_t count_values(const char *text, size_t n)
 {
@@ -28,9 +26,10 @@ static enum qr_status parse_body(struct qr_exchange *x, json_t **body, struct qr
     *body = NULL;
     if (x->n_body == 0)
         return qr_openai_fail(error, QR_INVALID, NULL, "the request has no body: send a JSON object");
-    if (n > MAX_VALUES)
+    if (n > QR_OPENAI_MAX_VALUES)
         return qr_openai_fail(error, QR_LIMIT, NULL,
-                              "the request's body has about %zu JSON values: at most %d are taken", n, MAX_VALUES);
+                              "the request's body has about %zu JSON values: at most %d are taken", n,
+                              QR_OPENAI_MAX_VALUES);
     return qr_json_parse(x->body, x->n_body, "the request's body", body, &error->err);
 }
 

@@ -103,7 +103,7 @@ def test_chat_of_the_default_model(quire, default_model, tmp_path):
 BAD = {  # custom_id -> (line, field that the error must name)
     "temperature": (line("temperature", {"prompt": "x", "temperature": -1}), "temperature"),
     "bias": (line("bias", {"prompt": "x", "logit_bias": {"99999": 1}}), "logit_bias"),
-    "echo": (line("echo", {"prompt": "x", "echo": True}), "echo"),
+    "suffix": (line("suffix", {"prompt": "x", "suffix": "y"}), "suffix"),
     "format": (line("format", {"messages": [], "response_format": {"type": "json_object"}}, CHAT), "response_format"),
     "typo": (line("typo", {"prompt": "x", "temprature": 1}), "temprature"),
     "empty": (line("empty", {"messages": []}, CHAT), "messages"),

@@ -1,0 +1,232 @@
+"""The openai package against `quire serve`, as its users call it; what the server says equals what the commands say."""
+
+import json
+import threading
+
+import openai
+import pytest
+
+from server import Server, events
+
+QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+
+
+@pytest.fixture(scope="module")
+def server(quire, default_model):
+    running = Server(quire.path, default_model, "--max-num-seqs", 8, "--kv-cache-tokens", 16384)
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none", max_retries=0)
+
+
+@pytest.fixture(scope="module")
+def name(client):
+    return client.models.list().data[0].id
+
+
+def test_models(client, name):
+    assert client.models.retrieve(name).id == name
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("no-such-model")
+    with pytest.raises(openai.NotFoundError):
+        client.chat.completions.create(model="no-such-model", messages=QUESTION)
+
+
+def test_chat_equals_complete(client, name, quire, default_model):
+    alone = quire.json(
+        "complete", default_model, "--chat", "-p", QUESTION[0]["content"], "--json", "--temperature", 0, "-n", 40
+    )
+    answer = client.chat.completions.create(model=name, messages=QUESTION, temperature=0, max_tokens=40)
+    (choice,) = answer.choices
+    assert choice.message.content == alone["text"] and "Paris" in alone["text"]
+    assert choice.message.role == "assistant" and choice.finish_reason == alone["finish_reason"]
+    assert answer.usage.prompt_tokens == len(alone["prompt_token_ids"])
+    assert answer.usage.completion_tokens == len(alone["token_ids"])
+    assert answer.object == "chat.completion" and answer.id.startswith("chatcmpl-")
+
+
+@pytest.mark.parametrize("usage", [False, True])
+def test_chat_stream(client, name, usage):
+    whole = client.chat.completions.create(model=name, messages=QUESTION, temperature=0, max_completion_tokens=30)
+    more = {"stream_options": {"include_usage": True}} if usage else {}
+    chunks = list(
+        client.chat.completions.create(
+            model=name, messages=QUESTION, temperature=0, max_completion_tokens=30, stream=True, **more
+        )
+    )
+    assert all(chunk.object == "chat.completion.chunk" and chunk.id == chunks[0].id for chunk in chunks)
+    assert chunks[0].choices[0].delta.role == "assistant"
+    said = [chunk.choices[0] for chunk in chunks if chunk.choices]
+    assert "".join(choice.delta.content or "" for choice in said) == whole.choices[0].message.content
+    assert [choice.finish_reason for choice in said if choice.finish_reason] == [whole.choices[0].finish_reason]
+    if usage:
+        assert chunks[-1].choices == [] and chunks[-1].usage.total_tokens == whole.usage.total_tokens
+        assert all(chunk.usage is None for chunk in chunks[:-1])
+    else:
+        assert chunks[-1].choices[0].finish_reason
+
+
+def test_prompts_of_every_kind(client, name, server):
+    text = ["Once upon a time", "The sky is"]
+    ids = [server.json("/tokenize", {"prompt": one})["tokens"] for one in text]
+    options = {"model": name, "temperature": 0, "max_tokens": 6}
+    singles = [client.completions.create(prompt=one, **options).choices[0].text for one in text]
+    for prompt in (text, ids):
+        answer = client.completions.create(prompt=prompt, n=2, **options)
+        assert [choice.index for choice in answer.choices] == [0, 1, 2, 3]
+        assert [choice.text for choice in answer.choices] == [singles[0]] * 2 + [singles[1]] * 2
+        assert answer.usage.prompt_tokens == sum(map(len, ids)) and answer.usage.completion_tokens == 24
+    assert client.completions.create(prompt=ids[0], **options).choices[0].text == singles[0]
+    streamed = ["", "", "", ""]
+    for chunk in client.completions.create(prompt=text, n=2, stream=True, **options):
+        streamed[chunk.choices[0].index] += chunk.choices[0].text
+    assert streamed == [singles[0]] * 2 + [singles[1]] * 2
+    assert server.json("/detokenize", {"tokens": ids[0]})["prompt"] == text[0]
+
+
+def test_stop_and_seed(client, name):
+    options = {"model": name, "messages": QUESTION, "temperature": 0}
+    whole = client.chat.completions.create(**options, max_tokens=20).choices[0].message.content
+    word = whole.split()[2]
+    for stream in (False, True):
+        answer = client.chat.completions.create(**options, max_tokens=20, stop=[word, "\n"], stream=stream)
+        if stream:
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in answer)
+        else:
+            text = answer.choices[0].message.content
+        assert text == whole[: whole.index(word)]
+    drawn = {
+        client.completions.create(model=name, prompt="The", temperature=1.5, seed=7, max_tokens=12).choices[0].text
+        for _ in range(2)
+    }
+    assert len(drawn) == 1
+    other = client.completions.create(model=name, prompt="The", temperature=1.5, seed=8, max_tokens=12).choices[0].text
+    assert other not in drawn
+
+
+def test_logprobs(client, name):
+    options = {"model": name, "messages": QUESTION, "temperature": 0, "max_tokens": 5}
+    whole = client.chat.completions.create(**options, logprobs=True, top_logprobs=3).choices[0]
+    assert len(whole.logprobs.content) == 5
+    for token in whole.logprobs.content:
+        assert token.logprob == token.top_logprobs[0].logprob and len(token.top_logprobs) == 3
+        assert bytes(token.bytes).decode() == token.token
+    streamed = []
+    for chunk in client.chat.completions.create(**options, logprobs=True, top_logprobs=3, stream=True):
+        if chunk.choices[0].logprobs:
+            streamed += chunk.choices[0].logprobs.content
+    assert streamed == whole.logprobs.content
+
+
+@pytest.mark.parametrize("max_tokens", [0, 1, 4])
+@pytest.mark.parametrize("n", [1, 2])
+def test_echo_equals_score(client, name, quire, default_model, server, max_tokens, n):
+    """What lm-eval asks: the log-likelihood of a prompt's tokens, from the echo of the prompt."""
+    context, continuation = "The capital of France is", " Paris, a city on the Seine"
+    line = json.dumps({"context": context, "continuation": continuation})
+    score = json.loads(quire.text("score", default_model, "--jsonl", stdin=line + "\n"))
+    n_context = len(server.json("/tokenize", {"prompt": context})["tokens"])
+    n_prompt = len(server.json("/tokenize", {"prompt": context + continuation})["tokens"])
+    answer = client.completions.create(
+        model=name, prompt=context + continuation, echo=True, logprobs=2, max_tokens=max_tokens, temperature=0, n=n
+    )
+    assert len(answer.choices) == n and answer.choices[0].logprobs == answer.choices[-1].logprobs
+    (choice, *_) = answer.choices
+    assert choice.text.startswith(context + continuation)
+    lists = choice.logprobs
+    assert len(lists.tokens) == n_prompt + max_tokens == len(lists.token_logprobs) == len(lists.top_logprobs)
+    assert lists.token_logprobs[0] is None and lists.top_logprobs[0] is None
+    assert "".join(lists.tokens) == choice.text
+    assert all(choice.text[at:].startswith(token) for at, token in zip(lists.text_offset, lists.tokens))
+    summed = sum(lists.token_logprobs[n_context:n_prompt])
+    assert summed == pytest.approx(score["logprob"], abs=1e-3)
+
+
+def test_echo_stream(client, name):
+    options = {"model": name, "prompt": "The capital of France is", "echo": True, "logprobs": 1, "max_tokens": 3}
+    whole = client.completions.create(**options, temperature=0).choices[0]
+    chunks = [chunk.choices[0] for chunk in client.completions.create(**options, temperature=0, stream=True)]
+    assert "".join(chunk.text for chunk in chunks) == whole.text
+    tokens = [token for chunk in chunks if chunk.logprobs for token in chunk.logprobs.tokens]
+    assert tokens == whole.logprobs.tokens
+
+
+def test_prompt_logprobs(server):
+    body = {"prompt": "The capital of France is", "max_tokens": 1, "prompt_logprobs": 1}
+    first, *rest = server.json("/v1/completions", body)["choices"][0]["prompt_logprobs"]
+    assert first is None and len(rest) == 4
+    for position in rest:
+        assert 1 <= len(position) <= 2 and 1 in [token["rank"] for token in position.values()]
+    chat = server.json("/v1/chat/completions", {"messages": QUESTION, "max_tokens": 1, "prompt_logprobs": 0})
+    assert len(chat["prompt_logprobs"]) == chat["usage"]["prompt_tokens"]
+
+
+def test_errors_are_its_exceptions(client, name, server):
+    bad = [
+        {"temperature": -1},
+        {"max_tokens": 0},
+        {"n": 0},
+        {"logit_bias": {"99999999": 1}},
+        {"extra_body": {"no_such_field": 1}},
+        {"extra_body": {"min_tokens": 10, "max_tokens": 5}},
+        {"response_format": {"type": "json_object"}},
+    ]
+    for more in bad:
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.chat.completions.create(model=name, messages=QUESTION, **more)
+        assert caught.value.type == "invalid_request_error" and caught.value.param
+    with pytest.raises(openai.BadRequestError, match="maximum context length"):
+        client.completions.create(model=name, prompt="word " * 20000, max_tokens=1)
+    with pytest.raises(openai.BadRequestError):
+        client.completions.create(model=name, prompt="x", stream=True, temperature=-1)
+    _, fields, _ = server.ask("/v1/completions", {"prompt": "x", "max_tokens": 1, "user": "me", "store": False})
+    assert "x-quire-ignored-fields: user, store" in fields
+
+
+def test_many_clients_get_what_each_gets_alone(client, name):
+    prompts = [f"Number {i} is" for i in range(48)]
+    options = {"model": name, "temperature": 0, "max_tokens": 12}
+    texts = [None] * len(prompts)
+
+    def ask(i):
+        stream = client.completions.create(prompt=prompts[i], stream=True, **options)
+        texts[i] = "".join(chunk.choices[0].text for chunk in stream)
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(prompts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(0, len(prompts), 6):
+        assert texts[i] == client.completions.create(prompt=prompts[i], **options).choices[0].text
+    assert all(texts)
+
+
+def test_a_stream_ends_with_done(server):
+    status, fields, body = server.ask(
+        "/v1/chat/completions", {"messages": QUESTION, "max_tokens": 3, "stream": True, "n": 2}
+    )
+    assert status == 200 and any(line.startswith("content-type: text/event-stream") for line in fields)
+    chunks = events(body)
+    assert all(chunk["object"] == "chat.completion.chunk" for chunk in chunks)
+    for index in (0, 1):
+        mine = [chunk["choices"][0] for chunk in chunks if chunk["choices"][0]["index"] == index]
+        assert mine[0]["delta"]["role"] == "assistant" and mine[-1]["finish_reason"] == "length"
+
+
+def test_metrics_have_vllms_names(server):
+    before = server.metric("vllm:generation_tokens_total")
+    server.json("/v1/completions", {"prompt": "x", "max_tokens": 7, "ignore_eos": True})
+    assert server.metric("vllm:generation_tokens_total") == before + 7
+    text = server.ask("/metrics")[2].decode()
+    for name in """num_requests_running num_requests_waiting kv_cache_usage_perc cache_config_info prompt_tokens_total
+            generation_tokens_total prefix_cache_queries_total prefix_cache_hits_total num_preemptions_total
+            request_success_total time_to_first_token_seconds inter_token_latency_seconds e2e_request_latency_seconds
+            request_queue_time_seconds request_prefill_time_seconds request_decode_time_seconds
+            request_inference_time_seconds request_prompt_tokens request_generation_tokens
+            iteration_tokens_total""".split():
+        assert f"# TYPE vllm:{name} " in text
