@@ -30,7 +30,7 @@ struct thread_best {
 // The warp's best of part i, to every block.
 template <bool CLUSTER> static __device__ void tell_best(const sample_view<CLUSTER> &v, int slot, int i, thread_best b)
 {
-    uint64_t key = (uint64_t)(b.bad ? BAD_KEY : key_of(b.best)) << 32 | (uint32_t)~(v.begin(i) + b.at);
+    uint64_t key = (uint64_t)(b.bad ? BAD_KEY : key_of(b.best)) << 32 | (uint32_t) ~(v.begin(i) + b.at);
 #pragma unroll
     for (int m = 16; m; m /= 2) {
         uint64_t other = __shfl_xor_sync(~0u, key, m);
@@ -208,21 +208,19 @@ template <bool CLUSTER> static __device__ int sample(sample_view<CLUSTER> &v, fl
     }
     if (p.top_k > 0) {
         sample_limit k = select_best<false>(v, p.top_k, floor, 0);
-        total = sum_blocks<false, true>(
-            v, slot, [&](float x, int id) { return k.holds(key_of(x), id) ? weight(x, id) : 0.0f; });
+        total = sum_blocks<false, true>(v, slot,
+                                        [&](float x, int id) { return k.holds(key_of(x), id) ? weight(x, id) : 0.0f; });
     } else {
         total = sum_blocks<true, true>(v, slot, weight);
     }
     if (p.top_p < 1 || p.min_p > 0) {
         sample_limit mass = {0, INT_MAX};
-        if (p.top_p < 1)
-            { // what is lighter adds up to less than 1 - top_p
+        if (p.top_p < 1) { // what is lighter adds up to less than 1 - top_p
             float least = (float)((1.0 - (double)p.top_p) * total / v.a.n_vocab * 0.999);
             mass = select_best<true>(v, (double)p.top_p * total, umax(1, __float_as_uint(least)), 1);
         }
-        total = sum_blocks<false, true>(v, ++slot, [&](float w, int id) {
-            return w >= p.min_p && mass.holds(__float_as_uint(w), id) ? w : 0.0f;
-        });
+        total = sum_blocks<false, true>(
+            v, ++slot, [&](float w, int id) { return w >= p.min_p && mass.holds(__float_as_uint(w), id) ? w : 0.0f; });
     }
     return draw(v, slot, total, u);
 }
@@ -277,7 +275,8 @@ template <bool CLUSTER> static __device__ void log_probability(sample_view<CLUST
 }
 
 template <bool CLUSTER>
-static __global__ void __launch_bounds__(SAMPLE_THREADS, 2) sample_rows(const __grid_constant__ qr_sample_args a, int part)
+static __global__ void __launch_bounds__(SAMPLE_THREADS, 2)
+    sample_rows(const __grid_constant__ qr_sample_args a, int part)
 {
     extern __shared__ __align__(16) char raw[];
     sample_shared &s = *(sample_shared *)raw;
@@ -295,8 +294,8 @@ static __global__ void __launch_bounds__(SAMPLE_THREADS, 2) sample_rows(const __
     if (CLUSTER)
         cluster_arrive();
     wait_for_previous();
-    sample_view<CLUSTER> v = {a,   (const int32_t *)a.pick, s.row, s, a.logits + (size_t)r * a.stride, row, sums, me,
-                              part, 0};
+    sample_view<CLUSTER> v = {
+        a, (const int32_t *)a.pick, s.row, s, a.logits + (size_t)r * a.stride, row, sums, me, part, 0};
     constexpr int WORDS = sizeof(s.row) / 4;
     int word = threadIdx.x < WORDS ? ((const int *)&a.pick->row[r])[threadIdx.x] : 0;
     thread_best seen;

@@ -91,7 +91,8 @@ static __device__ inline void cluster_wait()
     cooperative_groups::this_cluster().barrier_wait();
 #endif
 }
-template <class T> static __device__ inline T *in_block(T *p, int rank) // the same variable in another block of the cluster
+template <class T>
+static __device__ inline T *in_block(T *p, int rank) // the same variable in another block of the cluster
 {
 #if __CUDA_ARCH__ >= 900
     return cooperative_groups::this_cluster().map_shared_rank(p, rank);

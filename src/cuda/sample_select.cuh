@@ -166,8 +166,7 @@ static __device__ int find_cutoff(const sample_view<CLUSTER> &v, const select_st
     if (CLUSTER) { // equals in the parts before this one
         if (threadIdx.x == 0) {
             double sum = MASS ? (double)s.hist[at.bin * 2 + 1] * 4096 + (double)s.hist[at.bin * 2] : 0;
-            v.tell(&s.equal[index][v.me],
-                   MASS ? (int)rint(sum / (double)mantissa_of(at.key)) : (int)s.hist[at.bin]);
+            v.tell(&s.equal[index][v.me], MASS ? (int)rint(sum / (double)mantissa_of(at.key)) : (int)s.hist[at.bin]);
         }
         v.meet_all();
         for (int i = 0; i < v.me; i++)

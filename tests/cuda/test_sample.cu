@@ -114,7 +114,8 @@ static void fill_wish(wish &w, int V, const std::vector<int32_t> &places, std::m
                 w.count.push_back({id, (int32_t)(rng() % 3)});
         }
         for (int i = (int)(rng() % 6); i > 0; i--) {
-            int32_t at = (int32_t)(rng() % places.size()), id = chance(2) ? w.count[rng() % w.count.size()].id : places[at];
+            int32_t at = (int32_t)(rng() % places.size()),
+                    id = chance(2) ? w.count[rng() % w.count.size()].id : places[at];
             bool by_place = id == places[at];
             w.pending.push_back(by_place ? -1 - at : id);
             w.known.push_back(id);
@@ -229,8 +230,9 @@ static void complain(const batch &b, int r, const char *what, double got, double
 {
     const qr_sampling &p = b.wishes[r].params;
     if (failures++ < 20)
-        printf("V %d row %d (samples %d temperature %g top_k %d top_p %g min_p %g n_top %d): %s is %.9g, not %.9g\n", b.V, r,
-               b.wishes[r].pick.samples, p.temperature, p.top_k, p.top_p, p.min_p, b.wishes[r].pick.n_top, what, got, want);
+        printf("V %d row %d (samples %d temperature %g top_k %d top_p %g min_p %g n_top %d): %s is %.9g, not %.9g\n",
+               b.V, r, b.wishes[r].pick.samples, p.temperature, p.top_k, p.top_p, p.min_p, b.wishes[r].pick.n_top, what,
+               got, want);
 }
 
 static void check_row(const batch &b, int r, const qr_sampled &got)
@@ -441,17 +443,19 @@ int main()
     for (int V : {1, 5, 300, 2048, 32000, 50257, 151936})
         for (unsigned i = 0; i < (quick() ? 1u : V > 100000 ? 3u : 4u); i++)
             test_batch(V, quick() ? (V > 10000 ? 6 : 24) : V > 100000 ? 160 : 256, 100 + i);
-    printf("%d rows, %d of them drawn: %d tokens hung on rounding, %d differ from the CPU sampler's\n", cases, drawn, near_misses,
-           cpu_differs);
-    failures += near_misses * 200 > drawn;
+    printf("%d rows, %d of them drawn: %d tokens hung on rounding, %d differ from the CPU sampler's\n", cases, drawn,
+           near_misses, cpu_differs);
+    failures += near_misses > 2 + drawn / 200;
     if (!quick())
         for (int R : {1, 8, 32, 256}) {
             time_rows(151936, R, "greedy", [](qr_sampling &p, qr_pick &) { p.temperature = 0; });
             time_rows(151936, R, "plain", [](qr_sampling &, qr_pick &) {});
             time_rows(151936, R, "top_k 50", [](qr_sampling &p, qr_pick &) { p.top_k = 50; });
             time_rows(151936, R, "top_p 0.9", [](qr_sampling &p, qr_pick &) { p.top_p = 0.9f; });
-            time_rows(151936, R, "top_k 20, top_p 0.8", [](qr_sampling &p, qr_pick &) { p.top_k = 20, p.top_p = 0.8f; });
-            time_rows(151936, R, "greedy, 5 logprobs", [](qr_sampling &p, qr_pick &k) { p.temperature = 0, k.n_top = 5; });
+            time_rows(151936, R, "top_k 20, top_p 0.8",
+                      [](qr_sampling &p, qr_pick &) { p.top_k = 20, p.top_p = 0.8f; });
+            time_rows(151936, R, "greedy, 5 logprobs",
+                      [](qr_sampling &p, qr_pick &k) { p.temperature = 0, k.n_top = 5; });
         }
     printf("%s\n", failures ? "FAILED" : "passed");
     return failures != 0;
