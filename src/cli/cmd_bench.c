@@ -9,18 +9,21 @@ int cmd_bench(const struct cli_command *command, int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(const struct cli_command *command, int argc, char **argv);
-    } kind[] = {{"latency", bench_latency}, {"throughput", bench_throughput}, {"kernels", bench_kernels}};
+    } kind[] = {{"latency", bench_latency},
+                {"throughput", bench_throughput},
+                {"kernels", bench_kernels},
+                {"serve", bench_serve}};
     for (size_t i = 0; argc && i < sizeof kind / sizeof *kind; i++)
         if (strcmp(argv[0], kind[i].name) == 0)
             return kind[i].run(command, argc - 1, argv + 1);
     if (argc && (strcmp(argv[0], "-h") == 0 || strcmp(argv[0], "--help") == 0)) {
-        printf("usage: quire bench %s\n\n%s\n\n%s\n\nquire bench latency -h, quire bench throughput -h and quire bench "
-               "kernels -h list the options.\n",
+        printf("usage: quire bench %s\n\n%s\n\n%s\n\nquire bench latency -h, quire bench throughput -h, quire bench "
+               "kernels -h and quire bench serve -h list the options.\n",
                command->usage, command->summary, command->details);
         return CLI_OK;
     }
     return cli_usage_error(command,
-                           argc ? "unknown kind '%s': latency, throughput or kernels"
-                                : "which kind? latency, throughput or kernels%s",
+                           argc ? "unknown kind '%s': latency, throughput, kernels or serve"
+                                : "which kind? latency, throughput, kernels or serve%s",
                            argc ? argv[0] : "");
 }
