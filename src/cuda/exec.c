@@ -26,37 +26,66 @@ static enum qr_status read_marks(struct qr_cuda_exec *self, struct qr_err *err)
     return QR_OK;
 }
 
-static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, struct qr_err *err)
+/* The place of the step that was submitted last. */
+static struct qr_cuda_slot *last_slot(struct qr_cuda_exec *self)
 {
-    struct qr_cuda_exec *self = self_of(exec);
-    struct qr_cuda_shape shape = {.n_token = step->n_token, .n_row = step->n_row, .n_copy = step->n_copy};
-    QR_TRY(qr_cuda_check_step(self, step, err));
-    if (self->n_slot == N_SLOT)
-        return qr_fail(err, QR_INTERNAL, "%d steps are in flight: one must be collected first", self->n_slot);
-    struct qr_cuda_slot *slot = &self->slot[(self->first + self->n_slot) % N_SLOT];
-    qr_cuda_fill_step(self, step, slot->words, &shape.layout);
-    shape.max_few = slot->words[0];
-    shape.max_many = slot->words[1];
+    return &self->slot[(self->first + self->n_slot - 1) % N_SLOT];
+}
+
+static enum qr_status launch(struct qr_cuda_exec *self, const struct qr_step *step, struct qr_cuda_slot *slot,
+                             struct qr_err *err)
+{
+    struct qr_cuda_shape shape;
+    bool graph = !self->stream && !self->profile && qr_cuda_fill_step(self, step, true, slot->words, &shape);
+    if (!graph)
+        qr_cuda_fill_step(self, step, false, slot->words, &shape);
     QR_CUDA(cudaSetDevice(self->device_id), "choosing a GPU", err);
-    QR_CUDA(cudaMemcpyAsync(self->step, slot->words, shape.layout.end * 4, cudaMemcpyHostToDevice, self->on.stream),
+    QR_CUDA(cudaMemcpyAsync(self->step, slot->words, shape.end * 4, cudaMemcpyHostToDevice, self->on.stream),
             "sending a step", err);
-    QR_TRY(qr_cuda_walk(self, &shape, err));
-    if (step->n_row > 0)
+    QR_TRY(qr_cuda_copy_blocks(self, &shape, err));
+    QR_TRY(graph ? qr_cuda_launch_graph(self, &shape, err) : qr_cuda_walk(self, &shape, err));
+    if (step->n_row > 0 && !self->samples)
         QR_CUDA(cudaMemcpyAsync(self->logits, self->activation + self->sizes.buffers.offset[self->plan->logits],
                                 (size_t)step->n_row * self->plan->n_vocab * sizeof(float), cudaMemcpyDeviceToHost,
                                 self->on.stream),
                 "fetching logits", err);
-    QR_CUDA(cudaEventRecord(slot->done, self->on.stream), "marking a step's end", err);
-    slot->n_row = step->n_row;
+    return qr_cuda_status(cudaEventRecord(slot->done, self->on.stream), "marking a step's end", err);
+}
+
+static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, struct qr_err *err)
+{
+    struct qr_cuda_exec *self = self_of(exec);
+    QR_TRY(qr_cuda_check_step(self, step, err));
+    if (self->n_slot == N_SLOT)
+        return qr_fail(err, QR_INTERNAL, "%d steps are in flight: one must be collected first", self->n_slot);
     self->n_slot++;
-    return QR_OK;
+    struct qr_cuda_slot *slot = last_slot(self);
+    slot->n_row = step->n_row;
+    slot->place = step->place;
+    enum qr_status status = launch(self, step, slot, err);
+    if (status != QR_OK)
+        self->n_slot--;
+    return status;
+}
+
+static enum qr_status sample(struct qr_exec *exec, const struct qr_pick *pick, struct qr_err *err)
+{
+    struct qr_cuda_exec *self = self_of(exec);
+    if (self->n_slot == 0)
+        return qr_fail(err, QR_INTERNAL, "no step is in flight");
+    struct qr_cuda_slot *slot = last_slot(self);
+    enum qr_status status = qr_cuda_sample(self, slot, pick, err);
+    if (status == QR_OK)
+        status = qr_cuda_status(cudaEventRecord(slot->done, self->on.stream), "marking a step's end", err);
+    if (status != QR_OK)
+        self->n_slot--;
+    return status;
 }
 
 static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, struct qr_picked *picked,
                               struct qr_err *err)
 {
     struct qr_cuda_exec *self = self_of(exec);
-    (void)picked;
     if (self->n_slot == 0)
         return qr_fail(err, QR_INTERNAL, "no step is in flight");
     struct qr_cuda_slot *slot = &self->slot[self->first];
@@ -65,6 +94,8 @@ static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, st
     QR_CUDA(cudaEventSynchronize(slot->done), "running a step", err);
     if (self->profile)
         QR_TRY(read_marks(self, err));
+    if (self->samples)
+        qr_sample_unpack(slot->picked, slot->n_row, picked);
     *result = (struct qr_result){.n_row = slot->n_row, .logits = self->logits};
     return QR_OK;
 }
@@ -85,10 +116,13 @@ static void destroy(struct qr_exec *exec)
         cudaStreamSynchronize(self->on.stream);
     for (int i = 0; i < N_SLOT; i++) {
         cudaFreeHost(self->slot[i].words);
+        cudaFreeHost(self->slot[i].pick);
+        cudaFreeHost(self->slot[i].picked);
         if (self->slot[i].done)
             cudaEventDestroy(self->slot[i].done);
     }
     free_marks(self);
+    qr_cuda_graphs_free(self);
     cudaFreeHost(self->logits);
     cudaFree(self->memory);
     cudaFree(self->tiles);
@@ -100,7 +134,10 @@ static void destroy(struct qr_exec *exec)
     free(self);
 }
 
-static const struct qr_exec_ops cuda_ops = {.name = "cuda", .submit = submit, .collect = collect, .destroy = destroy};
+static const struct qr_exec_ops picking = {
+    .name = "cuda", .submit = submit, .sample = sample, .collect = collect, .destroy = destroy};
+static const struct qr_exec_ops giving_logits = {
+    .name = "cuda", .submit = submit, .collect = collect, .destroy = destroy};
 
 /* ---------------------------------------------------------------- creation */
 
@@ -118,7 +155,7 @@ static enum qr_status check_room(const struct qr_cuda_exec *self, struct qr_err 
 {
     const struct qr_cuda_sizes *s = &self->sizes;
     uint64_t other = s->buffers.bytes + s->x16 + s->work + s->counter + s->part + s->tile_counter + 2 * s->table +
-                     s->step + s->place;
+                     s->step + s->place + s->pick + s->sample_work;
     uint64_t weights = s->tiles + s->n_float * 4, total = weights + s->kv + other; /* each below 2^62 */
     if (total <= self->device.available)
         return QR_OK;
@@ -149,6 +186,8 @@ static enum qr_status allocate(struct qr_cuda_exec *self, struct qr_err *err)
         {&self->sin, s->table},
         {&self->step, s->step},
         {&self->place, s->place},
+        {&self->pick, s->pick},
+        {&self->sample_work, s->sample_work},
     };
     uint64_t total = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -166,10 +205,16 @@ static enum qr_status allocate(struct qr_cuda_exec *self, struct qr_err *err)
     for (int i = 0; i < N_SLOT; i++) {
         QR_CUDA(cudaHostAlloc((void **)&self->slot[i].words, s->step, 0), "allocating pinned memory", err);
         QR_CUDA(cudaEventCreateWithFlags(&self->slot[i].done, cudaEventDisableTiming), "making an event", err);
+        if (!self->samples)
+            continue;
+        QR_CUDA(cudaHostAlloc((void **)&self->slot[i].pick, s->pick, 0), "allocating pinned memory", err);
+        QR_CUDA(cudaHostAlloc((void **)&self->slot[i].picked, s->picked ? s->picked : 256, 0),
+                "allocating pinned memory", err);
     }
-    QR_CUDA(cudaHostAlloc((void **)&self->logits, s->logits_host ? s->logits_host : 256, 0), "allocating pinned memory",
-            err);
-    return QR_OK;
+    if (self->samples)
+        return QR_OK;
+    return qr_cuda_status(cudaHostAlloc((void **)&self->logits, s->logits_host ? s->logits_host : 256, 0),
+                          "allocating pinned memory", err);
 }
 
 static enum qr_status send_tables(struct qr_cuda_exec *self, struct qr_err *err)
@@ -201,6 +246,7 @@ static enum qr_status create(struct qr_cuda_exec *self, struct qr_pool *pool, st
     self->on.arch = self->device.major * 10 + self->device.minor;
     self->on.n_sm = self->device.n_sm;
     QR_TRY(qr_cuda_sizes(self->plan, &self->limits, &self->sizes, err));
+    self->sizes.sample_work = qr_sample_work_bytes(self->limits.max_row, (int)self->plan->n_vocab, self->device.major);
     QR_TRY(check_room(self, err));
     QR_CUDA(cudaStreamCreateWithFlags(&self->on.stream, cudaStreamNonBlocking), "making a stream", err);
     QR_CUDA(qr_cu_prepare(&self->on, (int)self->plan->head_dim),
@@ -221,10 +267,15 @@ enum qr_status qr_cuda_exec_create(const struct qr_plan *plan, const struct qr_e
     struct qr_cuda_exec *self = calloc(1, sizeof *self);
     if (!self)
         return qr_fail(err, QR_NOMEM, "out of memory for an executor");
-    self->base.ops = &cuda_ops;
+    static const struct qr_cuda_options defaults;
+    const struct qr_cuda_options *o = options ? options : &defaults;
+    self->base.ops = o->logits ? &giving_logits : &picking;
+    self->samples = !o->logits;
+    self->stream = o->stream;
+    self->on.early = !o->serial;
     self->plan = plan;
     self->limits = *limits;
-    self->device_id = options ? options->device : 0;
+    self->device_id = o->device;
     enum qr_status status = create(self, pool, err);
     if (status != QR_OK) {
         destroy(&self->base);

@@ -4,6 +4,7 @@
 #include "cuda/check.h"
 #include "cuda/cuda.h"
 #include "cuda/launch.h"
+#include "cuda/sample.h"
 #include "plan/buffers.h"
 
 /* A storage on the device: bf16 in tiles of 16 x 16 (docs/LAYOUT.md). */
@@ -31,22 +32,37 @@ struct qr_cuda_sizes {
     struct qr_cuda_op *op;   /* [n_op] */
     uint64_t tiles, n_float; /* weights: matrices in bytes, vectors in floats */
     uint64_t x16, work, counter, part, tile_counter, table, step, place, logits_host;
-    uint64_t page, pool, block, kv; /* a page; K or V of a layer; a block over all layers; all */
-    int n_head, group;              /* query heads; a KV head's */
-    int n_part, max_few, max_many;  /* of attention */
+    uint64_t pick, picked, sample_work; /* what is wanted of a step's rows, packed; what came out of them; scratch */
+    uint64_t page, pool, block, kv;     /* a page; K or V of a layer; a block over all layers; all */
+    int n_head, group;                  /* query heads; a KV head's */
+    int n_part, max_few, max_many;      /* of attention */
     uint64_t step_words;
 };
 
-/* Places in the step buffer, in 32-bit words. */
-struct qr_cuda_layout {
-    uint64_t count, token, position, slot, row, copy_from, copy_to, few, many, table, end;
+/* A launch's sizes, and places in the step buffer in 32-bit words. Tokens and rows may be more than the step has: those
+ * behind its own are padding, and the units of attention may be fewer than there is room for. */
+struct qr_cuda_shape {
+    int n_token, n_row, n_copy;
+    int max_few, max_many;
+    uint64_t token, position, slot, row, few, many, table, copy_from, copy_to, end;
 };
 
-struct qr_cuda_slot { /* a step in flight */
-    int32_t *words;   /* pinned */
+struct qr_cuda_slot {          /* a step in flight */
+    int32_t *words;            /* pinned */
+    uint8_t *pick;             /* pinned */
+    struct qr_sampled *picked; /* pinned: the device writes it */
     cudaEvent_t done;
-    int n_row;
+    int n_row, place;
 };
+
+/* A captured step. */
+struct qr_cuda_graph {
+    int n_token, n_row, max_few; /* its key; n_token 0: free */
+    int n_kernel;
+    uint64_t used; /* turn at which it was used last */
+    cudaGraphExec_t run;
+};
+enum { QR_CUDA_GRAPHS = 64 };
 
 struct qr_cuda_exec {
     struct qr_exec base;
@@ -63,11 +79,17 @@ struct qr_cuda_exec {
     uint8_t *activation, *x16;
     unsigned *counter, *tile_counter;
     int32_t *step, *place;
-    float *logits; /* pinned */
+    uint8_t *pick;
+    float *sample_work;
+    bool samples;  /* tokens are picked on the device; else logits go to the host */
+    float *logits; /* pinned; NULL when it samples */
 
     struct qr_cuda_slot slot[QR_MAX_AHEAD + 1];
     int first, n_slot; /* ring of the steps in flight */
 
+    bool stream; /* no graphs */
+    struct qr_cuda_graph graph[QR_CUDA_GRAPHS];
+    uint64_t turn;
     uint64_t n_launch;
     bool profile;
     cudaEvent_t *mark; /* [n_op + 1] while profiling */
@@ -88,15 +110,21 @@ enum qr_status qr_cuda_upload(struct qr_cuda_exec *exec, struct qr_pool *pool, s
 
 /* step.c */
 enum qr_status qr_cuda_check_step(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_err *err);
-/* Fills words; the number of words used is layout->end. */
-void qr_cuda_fill_step(const struct qr_cuda_exec *exec, const struct qr_step *step, int32_t *words,
-                       struct qr_cuda_layout *layout);
+/* Lays the step out in words; shape->end of them are used. graph: padded to one of few sizes; false: not that step. */
+bool qr_cuda_fill_step(const struct qr_cuda_exec *exec, const struct qr_step *step, bool graph, int32_t *words,
+                       struct qr_cuda_shape *shape);
 
-/* walk.c: the plan's kernels, in order, for n_token tokens and n_row rows. */
-struct qr_cuda_shape {
-    int n_token, n_row, n_copy;
-    int max_few, max_many;
-    struct qr_cuda_layout layout;
-};
+/* walk.c: the plan's kernels, in order. */
+enum qr_status qr_cuda_copy_blocks(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape, struct qr_err *err);
 enum qr_status qr_cuda_walk(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape, struct qr_err *err);
+
+/* graph.c: the same by a graph, captured when there is none of that shape yet. */
+enum qr_status qr_cuda_launch_graph(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape, struct qr_err *err);
+void qr_cuda_graphs_free(struct qr_cuda_exec *exec);
+
+/* sampling.c */
+void qr_cuda_size_sampling(const struct qr_plan *plan, const struct qr_exec_limits *limits,
+                           struct qr_cuda_sizes *sizes);
+enum qr_status qr_cuda_sample(struct qr_cuda_exec *exec, struct qr_cuda_slot *slot, const struct qr_pick *pick,
+                              struct qr_err *err);
 #endif

@@ -117,9 +117,9 @@ struct qr_cu_linear {
 };
 enum { QR_CU_COUNTERS = 1 << 16 };
 int qr_cu_cuts(int rows, int k);
-uint64_t qr_cu_linear_work(int rows, int k, int cuts, int max_n); /* bytes */
+uint64_t qr_cu_linear_work(int rows, int cuts, int max_n); /* bytes */
 cudaError_t qr_cu_run_linear(const struct qr_cu_on *on, const struct qr_cu_linear *a);
-/* Everything that a launch on this device asks for first, so that a step does not: shared memory limits. */
+/* What a launch asks for first, once: how much shared memory a block may have. */
 cudaError_t qr_cu_prepare(const struct qr_cu_on *on, int head_dim);
 
 /* Blocks copied over all layers, in the order of the list. */

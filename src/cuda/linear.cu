@@ -2,7 +2,13 @@
 //
 // Every kernel here gives the same bits for a row (docs/LAYOUT.md), so the choice is one of speed alone.
 #include "cuda/launch.cuh"
-#include "cuda/packed.cuh"
+#include "cuda/linear.cuh"
+
+// Bytes of tokens that a block may hold: 12,800 or 6,144 k.
+static int small_shared(const struct qr_cu_on *on)
+{
+    return on->arch >= 90 && on->arch < 120 ? 200 * 1024 : 96 * 1024;
+}
 
 // Plain: sm_80 and later, any stride, bias, rows that are no multiple of 16. A warp takes 16 rows x 8 N8 tokens; the tokens' x
 // passes through shared memory, 64 k at a time, loaded while the stage before is multiplied.
@@ -92,30 +98,79 @@ template <int N8> static __global__ void __launch_bounds__(128) linear_plain(con
         }
 }
 
-extern "C" int qr_cu_cuts(int rows, int k)
+// ---------------------------------------------------------------- the choice
+
+// Tokens to 8: weights straight to registers.
+template <bool WHOLE> static cudaError_t small(const struct qr_cu_on *on, const linear_args &a, int warps)
 {
-    return cuts_of(rows, k);
+    int strips = a.w.rows / 16, chains = WHOLE ? strips : strips * a.w.cuts, blocks = on->n_sm * (16 / warps);
+    blocks = blocks < chains ? blocks : chains;
+    int span = 0;
+    for (int b = 0; b < blocks; b++) {
+        chain_range r = chains_of<WHOLE>(a.w, b, blocks);
+        span = r.k_last - r.k_first > span ? r.k_last - r.k_first : span;
+    }
+    if (span * 16 > small_shared(on))
+        return cudaErrorInvalidConfiguration;
+    return launch(on, linear_small<1, WHOLE>, blocks, warps * 32, (size_t)span * 16, a);
 }
 
-extern "C" uint64_t qr_cu_linear_work(int rows, int k, int cuts, int max_n)
+static cudaError_t plain(const struct qr_cu_on *on, const struct qr_cu_linear *a)
 {
-    (void)rows, (void)k, (void)cuts, (void)max_n;
-    return 0;
-}
-
-extern "C" cudaError_t qr_cu_run_linear(const struct qr_cu_on *on, const struct qr_cu_linear *a)
-{
-    if (a->n == 0)
-        return cudaSuccess;
     int blocks = ceil_div(a->rows, 64);
     if (a->n <= 8)
         return launch(on, linear_plain<1>, blocks, 128, 0, *a);
     return launch(on, linear_plain<8>, dim3(blocks, ceil_div(a->n, 64)), 128, 0, *a);
 }
 
+extern "C" cudaError_t qr_cu_run_linear(const struct qr_cu_on *on, const struct qr_cu_linear *a)
+{
+    bool dense = a->y_stride == a->rows && a->rows % 16 == 0;
+    cudaError_t e = cudaErrorInvalidConfiguration;
+    if (a->n == 0)
+        return cudaSuccess;
+    const linear_args args = {{(const uint4 *)a->tiles, a->rows, a->k, a->cuts},
+                              (const __nv_bfloat16 *)a->x,
+                              a->y,
+                              a->work,
+                              a->counter,
+                              a->n};
+    if (dense && a->n <= 8)
+        e = a->cuts == 1 ? small<true>(on, args, 16) : small<false>(on, args, 8);
+    else if (dense && on->arch == 90)
+        e = qr_cu_linear_hopper(on, args);
+    if (e == cudaErrorInvalidConfiguration)
+        return plain(on, a);
+    if (e || !a->bias)
+        return e;
+    struct qr_cu_rows add = {};
+    add.x = add.y = a->y;
+    add.r = a->bias;
+    add.x_stride = add.y_stride = a->y_stride;
+    add.cols = a->rows;
+    add.n = a->n;
+    return qr_cu_run_map(on, QR_CU_ADD, &add);
+}
+
+extern "C" int qr_cu_cuts(int rows, int k)
+{
+    return cuts_of(rows, k);
+}
+
+extern "C" uint64_t qr_cu_linear_work(int rows, int cuts, int max_n)
+{
+    int n = max_n < LINEAR_SPLIT_TOKENS ? max_n : LINEAR_SPLIT_TOKENS;
+    return cuts == 1 ? 0 : (uint64_t)cuts * (uint64_t)n * (uint64_t)((rows + 15) / 16 * 16) * sizeof(float);
+}
+
 extern "C" cudaError_t qr_cu_prepare_attention(int head_dim);
 extern "C" cudaError_t qr_cu_prepare(const struct qr_cu_on *on, int head_dim)
 {
-    (void)on;
-    return qr_cu_prepare_attention(head_dim);
+    const auto most = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    cudaError_t e = cudaFuncSetAttribute(linear_small<1, true>, most, small_shared(on));
+    if (!e)
+        e = cudaFuncSetAttribute(linear_small<1, false>, most, small_shared(on));
+    if (!e && on->arch == 90)
+        e = qr_cu_prepare_linear_hopper();
+    return e ? e : qr_cu_prepare_attention(head_dim);
 }

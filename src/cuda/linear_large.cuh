@@ -124,13 +124,15 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
         }
         int row = (at.row * STRIPS + strip) * 16;
         size_t rows = p.w.rows;
-        float *to = (FORM == SPLIT ? p.work + (size_t)at.cut * p.tokens * rows : p.y) + row + 2 * g;
+        float *to = FORM == SPLIT ? p.work + (size_t)at.cut * p.tokens * rows : p.y;
         if (row < p.w.rows)
             for (int i = 0; i < N / 2; i += i % 2 ? 3 : 1) {
                 int token = at.token * N + i / 4 * 8 + 2 * t + i % 2;
-                if (token < p.tokens)
-                    *(float2 *)(to + token * rows) =
-                        FORM == CUT ? make_float2(sum[i], sum[i + 2]) : make_float2(acc[i], acc[i + 2]);
+                if (token >= p.tokens)
+                    continue;
+                size_t place = token * rows + row + 2 * g;
+                float2 v = FORM == CUT ? make_float2(sum[i], sum[i + 2]) : make_float2(acc[i], acc[i + 2]);
+                *(float2 *)(to + place) = FORM == SPLIT ? v : finish(p, place, row + 2 * g, v);
             }
         if (FORM == SPLIT) {
             __shared__ unsigned before;
@@ -148,7 +150,7 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
                 for (int i = threadIdx.x - 128; i < many * GROUPS * 16; i += GROUPS * 128) {
                     int r = at.row * shape::rows + i % (GROUPS * 16) * 4;
                     if (r < p.w.rows)
-                        add_cuts(p, (at.token * N + i / (GROUPS * 16)) * rows + r);
+                        add_cuts(p, (at.token * N + i / (GROUPS * 16)) * rows + r, r);
                 }
             }
         }

@@ -14,7 +14,28 @@ struct linear_args {
     float *work;            // [cuts, T, rows], unless WHOLE
     unsigned *count;        // [rows / 16] (large: by tile), zero before and after
     int tokens;
+    const float *bias = nullptr; // [rows], and
+    const float *add = nullptr;  // [T, rows]: y = (x W^T + bias) + add, each where there is one; y may be add
 };
+
+// What becomes of finished sums at y + at, rows row, row + 1 (+ 2, + 3).
+static __device__ inline float2 finish(const linear_args &p, size_t at, int row, float2 v)
+{
+    if (p.bias) {
+        float2 b = *(const float2 *)(p.bias + row);
+        v = make_float2(v.x + b.x, v.y + b.y);
+    }
+    if (p.add) {
+        float2 r = *(const float2 *)(p.add + at);
+        v = make_float2(v.x + r.x, v.y + r.y);
+    }
+    return v;
+}
+static __device__ inline float4 finish(const linear_args &p, size_t at, int row, float4 v)
+{
+    float2 a = finish(p, at, row, make_float2(v.x, v.y)), b = finish(p, at + 2, row + 2, make_float2(v.z, v.w));
+    return make_float4(a.x, a.y, b.x, b.y);
+}
 
 constexpr int SMALL_AHEAD = 8;            // tiles of 512 bytes a warp's load takes; two loads are in flight
 constexpr int SMALL_L2_AHEAD = 12 * 1024; // bytes a warp asks for before it waits for the kernel before
@@ -37,7 +58,7 @@ static __host__ __device__ inline chain_range chains_of(const packed_weight &w, 
 }
 
 // Four neighbours of y from all cuts in `work`, from left to right; the loads go ahead of the sums.
-static __device__ inline void add_cuts(const linear_args &p, size_t at)
+static __device__ inline void add_cuts(const linear_args &p, size_t at, int row)
 {
     size_t stride = (size_t)p.tokens * p.w.rows;
     float4 sum = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
@@ -52,7 +73,7 @@ static __device__ inline void add_cuts(const linear_args &p, size_t at)
             if (c + i < p.w.cuts)
                 sum = make_float4(sum.x + v[i].x, sum.y + v[i].y, sum.z + v[i].z, sum.w + v[i].w);
     }
-    *(float4 *)(p.y + at) = sum;
+    *(float4 *)(p.y + at) = finish(p, at, row, sum);
 }
 
 // x[0 .. T, k_first .. k_last] as B operands: [k16][N8][lane] of 8 bytes (k 2t, 2t+1 and 2t+8, 2t+9 of token g).
@@ -99,7 +120,7 @@ static __device__ inline void add_chains(const linear_args &p, int strip, float 
     if (lane == 0)
         p.count[strip] = 0;
     for (int i = lane; i < 4 * T; i += 32)
-        add_cuts(p, (i / 4) * rows + at + i % 4 * 4);
+        add_cuts(p, (i / 4) * rows + at + i % 4 * 4, (int)at + i % 4 * 4);
 }
 
 template <int N8, bool WHOLE> __global__ void __launch_bounds__(512) linear_small(const __grid_constant__ linear_args p)
@@ -155,9 +176,11 @@ template <int N8, bool WHOLE> __global__ void __launch_bounds__(512) linear_smal
                 for (int n = 0; n < N8; n++)
 #pragma unroll
                     for (int i = 0; i < 2; i++)
-                        if (n * 8 + 2 * t + i < p.tokens)
-                            *((float2 *)(p.y + (size_t)(n * 8 + 2 * t + i) * p.w.rows + now.unit * 16) + g) =
-                                make_float2(sum[n][i], sum[n][i + 2]);
+                        if (n * 8 + 2 * t + i < p.tokens) {
+                            int row = now.unit * 16 + 2 * g;
+                            size_t at = (size_t)(n * 8 + 2 * t + i) * p.w.rows + row;
+                            *(float2 *)(p.y + at) = finish(p, at, row, make_float2(sum[n][i], sum[n][i + 2]));
+                        }
         } else {
             add_chains<N8>(p, strip_of(now), acc, cut_of(now));
         }

@@ -79,7 +79,7 @@ static enum qr_status size_op(const struct qr_plan *plan, const struct qr_exec_l
         bound->vector[0] = add_vector(sizes, op->weight->n_row);
     const struct qr_cuda_storage *s = &sizes->storage[bound->storage];
     int n = plan->value[op->in[0]].rows == QR_ROWS_T ? l->max_token : l->max_row;
-    uint64_t x16, work = qr_cu_linear_work((int)op->weight->n_row, s->k, s->cuts, n);
+    uint64_t x16, work = qr_cu_linear_work((int)op->weight->n_row, s->cuts, n);
     if (!product((uint64_t)n, (uint64_t)s->k, 2, &x16))
         return qr_fail(err, QR_LIMIT, "a step of %d tokens is too large: lower the limit", n);
     sizes->x16 = x16 > sizes->x16 ? x16 : sizes->x16;
@@ -124,9 +124,9 @@ static bool size_attention(const struct qr_plan *plan, const struct qr_exec_limi
 static bool size_step(const struct qr_exec_limits *l, struct qr_cuda_sizes *sizes)
 {
     uint64_t pages = ((uint64_t)l->max_len + QR_PAGE - 1) / QR_PAGE;
-    sizes->step_words = 4 + 3 * ((uint64_t)l->max_token + 4) + ((uint64_t)l->max_row + 4) +
-                        2 * ((uint64_t)l->n_block + 4) + 8 * ((uint64_t)sizes->max_few + (uint64_t)sizes->max_many) +
-                        pages * (uint64_t)l->max_seq + 4;
+    sizes->step_words =
+        8 + 3 * ((uint64_t)l->max_token + 4) + ((uint64_t)l->max_row + 4) + 2 * ((uint64_t)l->n_block + 4) +
+        8 * (2 * (uint64_t)sizes->max_few + (uint64_t)sizes->max_many) + pages * (uint64_t)l->max_seq + 4;
     return product(sizes->step_words, 4, 1, &sizes->step) && product((uint64_t)l->n_place + 1, 4, 1, &sizes->place);
 }
 
@@ -159,6 +159,7 @@ enum qr_status qr_cuda_sizes(const struct qr_plan *plan, const struct qr_exec_li
         qr_cuda_sizes_free(sizes);
         return status;
     }
+    qr_cuda_size_sampling(plan, limits, sizes);
     qr_cuda_bind(plan, sizes);
     return QR_OK;
 }
@@ -183,9 +184,9 @@ enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_l
         .activations = s.buffers.bytes + s.x16,
         .workspace = s.work + s.counter + s.part + s.tile_counter,
         .tables = 2 * s.table,
-        .step = s.step + s.place,
+        .step = s.step + s.place + s.pick,
         .modules = MODULES,
-        .host = s.logits_host + (QR_MAX_AHEAD + 1) * s.step,
+        .host = (QR_MAX_AHEAD + 1) * (s.step + s.pick + s.picked),
     };
     qr_cuda_sizes_free(&s);
     return QR_OK;

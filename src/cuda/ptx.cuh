@@ -107,6 +107,37 @@ static __device__ inline void copy_box(void *to, const CUtensorMap *map, int x, 
         "l"(map), "r"(x), "r"(y), "r"(shared_u32(b))
         : "memory");
 }
+// The place of p in block `rank` of the cluster; a barrier there; and waiting for what came from there.
+static __device__ inline uint32_t shared_of(const void *p, int rank)
+{
+    uint32_t r;
+    asm volatile("mapa.shared::cluster.u32 %0,%1,%2;" : "=r"(r) : "r"(shared_u32(p)), "r"(rank));
+    return r;
+}
+static __device__ inline void barrier_arrive_at(uint32_t b)
+{
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _,[%0];" ::"r"(b) : "memory");
+}
+static __device__ inline void barrier_wait_cluster(uint64_t *b, uint32_t parity)
+{
+    asm volatile("{\n.reg .pred p;\nAGAIN: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p,[%0],%1;\n"
+                 "@!p bra AGAIN;\n}" ::"r"(shared_u32(b)),
+                 "r"(parity)
+                 : "memory");
+}
+static __device__ inline float4 load_shared_of(uint32_t p)
+{
+    float4 v;
+    asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3},[%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(p)
+                 : "memory");
+    return v;
+}
+static __device__ inline void meet_cluster()
+{
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 // Named barrier: `threads` threads of the block meet.
 static __device__ inline void meet(int id, int threads)
 {

@@ -41,6 +41,9 @@ static enum qr_status check_tokens(const struct qr_cuda_exec *exec, const struct
             return qr_fail(err, QR_LIMIT, "token %d of the step has slot %d but there are %lld", t, step->slot[t],
                            (long long)n_slot);
     }
+    if (exec->samples && (step->place < 0 || step->place > l->n_place - step->n_row))
+        return qr_fail(err, QR_INVALID, "the ids of a step's %d rows are to be left from place %d on but there are %d",
+                       step->n_row, step->place, l->n_place);
     for (int r = 0; r < step->n_row; r++)
         if (step->row[r] < 0 || step->row[r] >= step->n_token || (r > 0 && step->row[r] <= step->row[r - 1]))
             return qr_fail(err, QR_INVALID, "row %d with logits is %d, not ascending in a step of %d tokens", r,
@@ -149,12 +152,32 @@ static int add_many(const struct qr_cuda_exec *exec, const struct qr_step *step,
 
 /* ---------------------------------------------------------------- the buffer */
 
-static uint64_t put(int32_t *words, uint64_t *at, const int32_t *from, int n)
+#define GRAPH_TOKENS 512
+
+/* The sizes that graphs come in: every one to 8, then eights, then thirty-twos. */
+static int padded(int n, int most)
+{
+    int to = n <= 8 ? n : n <= 64 ? (n + 7) / 8 * 8 : (n + 31) / 32 * 32;
+    return to < most ? to : most;
+}
+
+static int power_of_two(int n, int most)
+{
+    int to = 1;
+    while (to < n)
+        to *= 2;
+    return to < most ? to : most;
+}
+
+/* n values and then padding up to n_padded. */
+static uint64_t put(int32_t *words, uint64_t *at, const int32_t *from, int n, int n_padded, int32_t padding)
 {
     uint64_t here = *at;
     if (n > 0)
         memcpy(words + here, from, (size_t)n * sizeof *from);
-    *at = (here + (uint64_t)n + 3) & ~UINT64_C(3);
+    for (int i = n; i < n_padded; i++)
+        words[here + (uint64_t)i] = padding;
+    *at = (here + (uint64_t)n_padded + 3) & ~UINT64_C(3);
     return here;
 }
 
@@ -163,34 +186,59 @@ static int pages_of(const struct qr_step *step, int s)
     return (step->seq_len[s] + QR_PAGE - 1) / QR_PAGE;
 }
 
-void qr_cuda_fill_step(const struct qr_cuda_exec *exec, const struct qr_step *step, int32_t *words,
-                       struct qr_cuda_layout *layout)
+static bool only_few(const struct qr_cuda_exec *exec, const struct qr_step *step)
 {
-    uint64_t at = 4;
+    for (int s = 0; s < step->n_seq; s++)
+        if (!is_few(exec, step->seq_begin[s + 1] - step->seq_begin[s]))
+            return false;
+    return true;
+}
+
+static void put_table(const struct qr_step *step, int32_t *words, uint64_t *at)
+{
     int stride = 0;
-    layout->count = 0;
-    layout->token = put(words, &at, step->token, step->n_token);
-    layout->position = put(words, &at, step->position, step->n_token);
-    layout->slot = put(words, &at, step->slot, step->n_token);
-    layout->row = put(words, &at, step->row, step->n_row);
-    layout->copy_from = put(words, &at, step->copy_from, step->n_copy);
-    layout->copy_to = put(words, &at, step->copy_to, step->n_copy);
-    layout->few = at;
-    words[0] = add_few(exec, step, (struct qr_cu_item *)(void *)(words + at));
-    at += (uint64_t)words[0] * (sizeof(struct qr_cu_item) / 4);
-    layout->many = at;
-    words[1] = add_many(exec, step, (struct qr_cu_item *)(void *)(words + at));
-    at += (uint64_t)words[1] * (sizeof(struct qr_cu_item) / 4);
     for (int s = 0; s < step->n_seq; s++)
         stride = pages_of(step, s) > stride ? pages_of(step, s) : stride;
     words[2] = stride;
-    words[3] = 0;
-    layout->table = at;
     for (int s = 0; s < step->n_seq; s++) {
         int n = pages_of(step, s);
-        int32_t *row = words + at + (uint64_t)s * (uint64_t)stride;
+        int32_t *row = words + *at + (uint64_t)s * (uint64_t)stride;
         memcpy(row, step->block_table + (size_t)s * (size_t)step->table_stride, (size_t)n * sizeof *row);
         memset(row + n, 0, (size_t)(stride - n) * sizeof *row);
     }
-    layout->end = at + (uint64_t)step->n_seq * (uint64_t)stride;
+    *at += ((uint64_t)step->n_seq * (uint64_t)stride + 3) & ~UINT64_C(3);
+}
+
+bool qr_cuda_fill_step(const struct qr_cuda_exec *exec, const struct qr_step *step, bool graph, int32_t *words,
+                       struct qr_cuda_shape *shape)
+{
+    const uint64_t item_words = sizeof(struct qr_cu_item) / 4;
+    uint64_t at = 4;
+    if (graph && (step->n_token > GRAPH_TOKENS || !only_few(exec, step)))
+        return false;
+    *shape = (struct qr_cuda_shape){.n_token = step->n_token, .n_row = step->n_row, .n_copy = step->n_copy};
+    if (graph) {
+        shape->n_token = padded(step->n_token, exec->limits.max_token);
+        shape->n_row = step->n_row == step->n_token && shape->n_token <= exec->limits.max_row
+                           ? shape->n_token
+                           : padded(step->n_row, exec->limits.max_row);
+    }
+    shape->token = put(words, &at, step->token, step->n_token, shape->n_token, 0);
+    shape->position = put(words, &at, step->position, step->n_token, shape->n_token, 0);
+    shape->slot = put(words, &at, step->slot, step->n_token, shape->n_token, -1);
+    shape->row = put(words, &at, step->row, step->n_row, shape->n_row, 0);
+    shape->few = at;
+    words[0] = add_few(exec, step, (struct qr_cu_item *)(void *)(words + at));
+    shape->max_few = graph ? power_of_two(words[0], exec->sizes.max_few) : words[0];
+    at += (uint64_t)shape->max_few * item_words;
+    shape->many = at;
+    words[1] = shape->max_many = graph ? 0 : add_many(exec, step, (struct qr_cu_item *)(void *)(words + at));
+    at += (uint64_t)shape->max_many * item_words;
+    words[3] = 0;
+    shape->table = at;
+    put_table(step, words, &at);
+    shape->copy_from = put(words, &at, step->copy_from, step->n_copy, step->n_copy, 0);
+    shape->copy_to = put(words, &at, step->copy_to, step->n_copy, step->n_copy, 0);
+    shape->end = at;
+    return true;
 }

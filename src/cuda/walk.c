@@ -48,7 +48,7 @@ static cudaError_t embed(const struct walk *w)
                             .k = s->k,
                             .row = (int)w->op->weight->row,
                             .n_row = (int)w->op->weight->n_row,
-                            .token = step_words(w, w->shape->layout.token),
+                            .token = step_words(w, w->shape->token),
                             .place = w->exec->place,
                             .cols = (int)w->op->weight->n_col,
                             .n = w->shape->n_token};
@@ -97,7 +97,7 @@ static cudaError_t map(const struct walk *w, enum qr_cu_map what)
         a.r = value_at(w, op->in[1], &a.r_stride);
     a.y = value_at(w, op->out[0], &a.y_stride);
     if (op->code == QR_OP_GATHER)
-        a.row = step_words(w, w->shape->layout.row);
+        a.row = step_words(w, w->shape->row);
     if (w->bound->y16) {
         a.y16 = w->exec->x16;
         a.y16_stride = a.y16_cols = a.cols;
@@ -148,8 +148,8 @@ static cudaError_t rope(const struct walk *w)
     int at = 0;
     struct qr_cu_rope a = {.cos = exec->cos,
                            .sin = exec->sin,
-                           .position = step_words(w, w->shape->layout.position),
-                           .slot = step_words(w, w->shape->layout.slot),
+                           .position = step_words(w, w->shape->position),
+                           .slot = step_words(w, w->shape->slot),
                            .n_head = (int)op->n_head,
                            .n_kv_head = (int)op->n_kv_head,
                            .head_dim = (int)op->head_dim,
@@ -175,13 +175,13 @@ static cudaError_t rope(const struct walk *w)
 static cudaError_t attention(const struct walk *w)
 {
     const struct qr_cuda_exec *exec = w->exec;
-    const struct qr_cuda_layout *l = &w->shape->layout;
+    const struct qr_cuda_shape *l = w->shape;
     const struct qr_op *op = w->op;
     struct qr_cu_attention a = {.k_pages = pages_of(w, 0),
                                 .v_pages = pages_of(w, 1),
                                 .position = step_words(w, l->position),
                                 .table = step_words(w, l->table),
-                                .count = step_words(w, l->count),
+                                .count = step_words(w, 0),
                                 .few = (const struct qr_cu_item *)(const void *)step_words(w, l->few),
                                 .many = (const struct qr_cu_item *)(const void *)step_words(w, l->many),
                                 .max_few = w->shape->max_few,
@@ -243,25 +243,24 @@ static cudaError_t run(const struct walk *w)
     return cudaErrorInvalidValue;
 }
 
-static cudaError_t copy_blocks(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape)
+enum qr_status qr_cuda_copy_blocks(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape, struct qr_err *err)
 {
     struct qr_cu_copy a = {.pages = (char *)exec->kv,
-                           .from = exec->step + shape->layout.copy_from,
-                           .to = exec->step + shape->layout.copy_to,
+                           .from = exec->step + shape->copy_from,
+                           .to = exec->step + shape->copy_to,
                            .n = shape->n_copy,
                            .n_pool = (int)exec->plan->n_layer * 2,
                            .pool_bytes = (int64_t)exec->sizes.pool,
                            .block_bytes = (int64_t)(exec->sizes.page * exec->plan->n_kv_head)};
-    return qr_cu_run_copy(&exec->on, &a);
+    if (shape->n_copy == 0)
+        return QR_OK;
+    exec->n_launch++;
+    return qr_cuda_status(qr_cu_run_copy(&exec->on, &a), "copying blocks", err);
 }
 
 enum qr_status qr_cuda_walk(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape, struct qr_err *err)
 {
     const struct qr_plan *plan = exec->plan;
-    if (shape->n_copy > 0) {
-        QR_CUDA(copy_blocks(exec, shape), "copying blocks", err);
-        exec->n_launch++;
-    }
     if (exec->profile)
         QR_CUDA(cudaEventRecord(exec->mark[0], exec->on.stream), "timing", err);
     for (int i = 0; i < plan->n_op; i++) {

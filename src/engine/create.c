@@ -22,6 +22,7 @@ enum qr_status qr_engine_create(struct qr_model *model, const struct qr_engine_o
         struct qr_engine_parts parts = {
             .exec = exec,
             .limits = setup.limits,
+            .run_ahead = setup.run_ahead,
             .pool = pool,
             .plan = setup.plan,
             .n_vocab = model->config.n_vocab,

@@ -10,6 +10,7 @@
 #define DEFAULT_SEQS   16
 #define DEFAULT_TOKENS 512
 #define CUDA_SEQS      64
+#define CUDA_AHEAD     1 /* the host's work on a step takes less than the next step */
 #define CUDA_TOKENS    2048
 #define MIN_ROWS       64 /* rows that want logits in a step; more when more sequences run */
 #define MAX_SEQS       4096
@@ -173,6 +174,8 @@ static enum qr_status make(const struct qr_model *model, const struct qr_engine_
     QR_TRY(choose_device(o->device, setup->plan, setup, err));
     QR_TRY(choose_kv_type(o->kv_cache_dtype, setup->cuda, &setup->limits.kv_type, err));
     QR_TRY(choose_step(o, setup->cuda, &setup->limits, err));
+    setup->run_ahead = setup->cuda ? CUDA_AHEAD : 0;
+    setup->limits.n_place = setup->cuda ? (CUDA_AHEAD + 1) * setup->limits.max_row : 0;
     setup->block_bytes = setup->cuda ? qr_cuda_block_bytes(setup->plan, setup->limits.kv_type)
                                      : qr_cpu_block_bytes(setup->plan, setup->limits.kv_type);
     setup->weight_bytes = bytes_read(setup->plan);

@@ -9,6 +9,7 @@
 struct qr_setup {
     struct qr_plan *plan; /* fused */
     struct qr_exec_limits limits;
+    int run_ahead; /* steps in flight while one is planned */
     enum qr_isa isa;
     int n_thread;
     uint64_t block_bytes;  /* of a KV block over all layers */

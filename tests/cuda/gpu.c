@@ -35,7 +35,7 @@ void gpu_open(struct runner *r, const struct model *model, struct setting settin
                                     .max_len = RUNNER_MAX_LEN,
                                     .n_block = RUNNER_MAX_SEQ * RUNNER_MAX_LEN / QR_PAGE,
                                     .kv_type = setting.kv_type};
-    struct qr_cuda_options options = {.stream = stream};
+    struct qr_cuda_options options = {.stream = stream, .logits = true};
     if (qr_cuda_exec_create(r->plan, &limits, &options, r->pool, &r->exec, &err) != QR_OK)
         fail_msg("CUDA executor: %s", err.message);
 }

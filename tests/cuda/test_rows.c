@@ -165,10 +165,96 @@ static void copies(void **state)
     model_close(&model);
 }
 
+static int32_t best(const float *logits, uint32_t n)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (logits[i] > logits[at])
+            at = i;
+    return (int32_t)at;
+}
+
+/* Greedy decoding with all steps submitted before the first is collected: ids go from step to step by their places. */
+static void places(void **state)
+{
+    enum { PROMPT = 40, STEPS = QR_MAX_AHEAD, N = PROMPT + STEPS };
+    struct model model;
+    struct qr_err err;
+    struct qr_result result;
+    static struct qr_picked picked;
+    int32_t token[N], position[N], slot[N], table[8], begin[STEPS][2], len[STEPS], row[STEPS];
+    struct qr_step step[STEPS];
+    struct qr_sampling greedy;
+    (void)state;
+    need_gpu();
+    qr_sampling_defaults(NULL, &greedy);
+    greedy.temperature = 0;
+    model_open(&model, "dummy:tiny-qwen2");
+    random_tokens(token, PROMPT, model.n_vocab, 12);
+    struct setting setting = {.mask = QR_FUSE_ALL, .n_thread = 1, .kv_type = QR_BF16};
+    for (int i = PROMPT; i < N; i++) { /* what the logits say, one step after the other */
+        float *logits = gpu_logits(&model, setting, true, token, i, 0, RUNNER_MAX_TOKEN);
+        token[i] = best(logits + (size_t)(i - 1) * model.n_vocab, model.n_vocab);
+        free(logits);
+    }
+    struct qr_exec_limits limits = {
+        .max_token = 64, .max_seq = 2, .max_row = 2, .max_len = 128, .n_block = 8, .kv_type = QR_BF16, .n_place = 32};
+    struct qr_plan *plan;
+    struct qr_pool *pool;
+    struct qr_exec *exec;
+    assert_int_equal(qr_fuse(model.plan, QR_FUSE_ALL, &plan, &err), QR_OK);
+    assert_int_equal(qr_pool_create(1, &pool, &err), QR_OK);
+    if (qr_cuda_exec_create(plan, &limits, NULL, pool, &exec, &err) != QR_OK)
+        fail_msg("%s", err.message);
+    for (int i = 0; i < N; i++) {
+        position[i] = i;
+        slot[i] = (7 - i / QR_PAGE) * QR_PAGE + i % QR_PAGE;
+    }
+    for (int b = 0; b < 8; b++)
+        table[b] = 7 - b;
+    for (int s = 0; s < STEPS; s++) {
+        int first = s == 0 ? 0 : PROMPT + s - 1, n = s == 0 ? PROMPT : 1;
+        int32_t place = -1 - 2 * (s - 1);
+        begin[s][0] = 0;
+        begin[s][1] = n;
+        len[s] = first + n;
+        row[s] = n - 1;
+        step[s] = (struct qr_step){.n_token = n,
+                                   .n_seq = 1,
+                                   .n_row = 1,
+                                   .token = s == 0 ? token : &place,
+                                   .position = position + first,
+                                   .slot = slot + first,
+                                   .seq_begin = begin[s],
+                                   .seq_len = &len[s],
+                                   .block_table = table,
+                                   .table_stride = 8,
+                                   .row = &row[s],
+                                   .place = 2 * s};
+        struct qr_pick pick = {
+            .samples = true, .n_top = s % 2 ? 3 : -1, .params = &greedy, .position = (uint32_t)(first + n)};
+        if (qr_exec_submit(exec, &step[s], &err) != QR_OK || exec->ops->sample(exec, &pick, &err) != QR_OK)
+            fail_msg("step %d: %s", s, err.message);
+    }
+    for (int s = 0; s < STEPS; s++) {
+        if (qr_exec_collect(exec, &result, &picked, &err) != QR_OK)
+            fail_msg("step %d: %s", s, err.message);
+        assert_int_equal(picked.status, QR_OK);
+        if (picked.id != token[PROMPT + s])
+            fail_msg("step %d picked %d, the logits say %d", s, picked.id, token[PROMPT + s]);
+        if (s % 2)
+            assert_int_equal(picked.top[0].id, picked.id);
+    }
+    qr_exec_destroy(exec);
+    qr_pool_destroy(pool);
+    qr_plan_free(plan);
+    model_close(&model);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(llama),   cmocka_unit_test(llama_unfused),
-                                       cmocka_unit_test(mistral), cmocka_unit_test(qwen2),
-                                       cmocka_unit_test(qwen3),   cmocka_unit_test(copies)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(llama), cmocka_unit_test(llama_unfused), cmocka_unit_test(mistral), cmocka_unit_test(qwen2),
+        cmocka_unit_test(qwen3), cmocka_unit_test(copies),        cmocka_unit_test(places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,64 @@
+// linear_hopper.cu - LINEAR for more than 8 tokens on sm_90a: which tile of linear_large.cuh (docs/LAYOUT.md has the figures).
+#include "cuda/launch.cuh"
+#include "cuda/linear.cuh"
+#include "cuda/linear_large.cuh"
+
+typedef CUresult encode_tiled(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, const cuuint64_t *,
+                              const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+// x [T, K] in boxes of 64 k x `box` tokens; what lies behind T is zero.
+static cudaError_t token_map(const linear_args &a, int box, CUtensorMap *map)
+{
+    void *encode = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    cudaError_t e = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found);
+    if (e || !encode)
+        return e ? e : cudaErrorNotSupported;
+    cuuint64_t size[] = {(cuuint64_t)a.w.k, (cuuint64_t)a.tokens}, stride[] = {(cuuint64_t)a.w.k * 2};
+    cuuint32_t shape[] = {LARGE_K, (cuuint32_t)box}, one[] = {1, 1};
+    CUresult r = ((encode_tiled *)encode)(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void *)a.x, size, stride, shape, one,
+                                          CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                          CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return r == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+template <int GROUPS, int N, linear_form FORM> static cudaError_t run(const qr_cu_on *on, const linear_args &a)
+{
+    using shape = large_shape<GROUPS, N, FORM>;
+    int row_tiles = ceil_div(a.w.rows, shape::rows), token_tiles = ceil_div(a.tokens, N);
+    int units = row_tiles * token_tiles * (FORM == SPLIT ? a.w.cuts : 1), blocks = on->n_sm * shape::blocks;
+    int band = row_tiles < 24 / GROUPS ? row_tiles : 24 / GROUPS;
+    CUtensorMap map;
+    cudaError_t e = token_map(a, N, &map);
+    return e ? e
+             : launch(on, linear_large<GROUPS, N, FORM>, units < blocks ? units : blocks, shape::threads, shape::shared, a,
+                      map, band);
+}
+
+cudaError_t qr_cu_linear_hopper(const qr_cu_on *on, const linear_args &a)
+{
+    if (a.w.cuts > 1)
+        return a.tokens <= 128                   ? run<1, 64, SPLIT>(on, a)
+               : a.tokens <= LINEAR_SPLIT_TOKENS ? run<2, 128, SPLIT>(on, a)
+                                                 : run<2, 192, CUT>(on, a);
+    return a.tokens <= 64 ? run<1, 64, ONE_CHAIN>(on, a)
+           : a.tokens <= LINEAR_SPLIT_TOKENS ? run<3, 128, ONE_CHAIN>(on, a)
+                                             : run<2, 256, ONE_CHAIN>(on, a);
+}
+
+template <int GROUPS, int N, linear_form FORM> static cudaError_t prepare()
+{
+    return cudaFuncSetAttribute(linear_large<GROUPS, N, FORM>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                large_shape<GROUPS, N, FORM>::shared);
+}
+
+cudaError_t qr_cu_prepare_linear_hopper()
+{
+    cudaError_t all[] = {prepare<1, 64, SPLIT>(),     prepare<2, 128, SPLIT>(),    prepare<2, 192, CUT>(),
+                         prepare<1, 64, ONE_CHAIN>(), prepare<3, 128, ONE_CHAIN>(), prepare<2, 256, ONE_CHAIN>()};
+    for (cudaError_t e : all)
+        if (e)
+            return e;
+    return cudaSuccess;
+}
