@@ -23,6 +23,7 @@ struct load;
 
 struct load_conn { /* one request */
     struct load *load;
+    struct load_conn *prev, *next;
     size_t i;
     struct bufferevent *bev;
     struct event *end; /* makes it end from the loop */
@@ -36,6 +37,7 @@ struct load {
     const struct qr_load_options *options;
     struct qr_load_result *result;
     struct qr_load_gaps *gaps;
+    struct load_conn *first; /* those that are open */
     struct event_base *base;
     struct event *next, *progress;
     http_parser_settings settings;
@@ -172,6 +174,9 @@ static int on_whole(http_parser *parser)
 
 static void free_conn(struct load_conn *c)
 {
+    *(c->prev ? &c->prev->next : &c->load->first) = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
     if (c->bev)
         bufferevent_free(c->bev);
     if (c->end)
@@ -257,6 +262,10 @@ static bool open_conn(struct load *l, size_t i)
         return false;
     c->load = l;
     c->i = i;
+    c->next = l->first;
+    if (c->next)
+        c->next->prev = c;
+    l->first = c;
     qr_buf_init(&c->line, MAX_LINE);
     http_parser_init(&c->parser, HTTP_RESPONSE);
     c->parser.data = c;
@@ -379,6 +388,8 @@ enum qr_status qr_load_run(const struct qr_load_options *options, struct qr_load
         status = qr_fail(err, QR_NOMEM, "out of memory for the load");
     else if (l.broken)
         status = qr_fail(err, QR_CANCELLED, "the run was broken off");
+    while (l.first)
+        free_conn(l.first);
     if (l.next)
         event_free(l.next);
     if (l.progress)
