@@ -281,16 +281,19 @@ static void report(struct throughput *t)
     qsort(t->itl, t->n_itl, sizeof *t->itl, by_value);
     double output_rate = (double)t->output_tokens / t->wall_s;
     double total_rate = (double)(t->prompt_tokens + t->output_tokens) / t->wall_s;
+    double n_step = stats.n_step > 0 ? (double)stats.n_step : 1;
+    double plan_us = stats.plan_s / n_step * 1e6, follow_us = stats.follow_s / n_step * 1e6;
     double ttft[2] = {percentile_ms(t->ttft, t->n_ttft, 50), percentile_ms(t->ttft, t->n_ttft, 99)};
     double itl[2] = {percentile_ms(t->itl, t->n_itl, 50), percentile_ms(t->itl, t->n_itl, 99)};
     if (t->json) {
-        json_t *root =
-            json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:{s:f, s:f}, s:{s:f, s:f}, s:I, s:i, s:s, s:s, s:s}", "requests",
-                      (json_int_t)t->n_done, "prompt_tokens", (json_int_t)t->prompt_tokens, "output_tokens",
-                      (json_int_t)t->output_tokens, "wall_s", t->wall_s, "output_tok_s", output_rate, "total_tok_s",
-                      total_rate, "ttft_ms", "p50", ttft[0], "p99", ttft[1], "itl_ms", "p50", itl[0], "p99", itl[1],
-                      "preemptions", (json_int_t)stats.n_preempted, "peak_running", stats.peak_running, "device",
-                      facts.device, "model", qr_model_name(t->session.model), "dtype", facts.dtype);
+        json_t *root = json_pack(
+            "{s:I, s:I, s:I, s:f, s:f, s:f, s:{s:f, s:f}, s:{s:f, s:f}, s:I, s:i, s:I, s:I, s:f, s:f, s:s, s:s, s:s}",
+            "requests", (json_int_t)t->n_done, "prompt_tokens", (json_int_t)t->prompt_tokens, "output_tokens",
+            (json_int_t)t->output_tokens, "wall_s", t->wall_s, "output_tok_s", output_rate, "total_tok_s", total_rate,
+            "ttft_ms", "p50", ttft[0], "p99", ttft[1], "itl_ms", "p50", itl[0], "p99", itl[1], "preemptions",
+            (json_int_t)stats.n_preempted, "peak_running", stats.peak_running, "cached_tokens",
+            (json_int_t)stats.n_cached, "steps", (json_int_t)stats.n_step, "plan_us", plan_us, "follow_us", follow_us,
+            "device", facts.device, "model", qr_model_name(t->session.model), "dtype", facts.dtype);
         json_dumpf(root, stdout, JSON_PRESERVE_ORDER);
         putchar('\n');
         json_decref(root);
@@ -303,6 +306,8 @@ static void report(struct throughput *t)
            ttft[1], itl[0], itl[1]);
     printf("  at once       %9d sequences at most, %llu preemptions\n", stats.peak_running,
            (unsigned long long)stats.n_preempted);
+    printf("  a step        %9.1f us to plan it, %.1f us for what follows it; %llu steps\n", plan_us, follow_us,
+           (unsigned long long)stats.n_step);
 }
 
 static int measure(struct throughput *t)

@@ -46,6 +46,10 @@ static void init_engine_options(struct cli_session *s)
          &s->max_num_batched_tokens, 0, 65536},
         {"--kv-cache-tokens", NULL, CLI_INT, "N",
          "tokens that the KV cache holds, over all sequences (default: one sequence)", &s->kv_cache_tokens, 0, 1 << 30},
+        {"--enable-prefix-caching", NULL, CLI_FLAG, NULL,
+         "keep the KV of what was computed and use it where a prompt begins alike (default)", &s->prefix_cache, 0, 0},
+        {"--no-enable-prefix-caching", NULL, CLI_FLAG, NULL, "compute every prompt from its first token",
+         &s->no_prefix_cache, 0, 0},
         {"--fuse", NULL, CLI_TEXT, "MASK",
          "fusion passes: default, all, none, a number, or names with commas; see quire plan", &s->fuse, 0, 0},
         {0},
@@ -129,7 +133,10 @@ int cli_engine_options(const struct cli_command *command, const struct cli_sessi
         .max_num_batched_tokens = (int)s->max_num_batched_tokens,
         .kv_cache_tokens = s->kv_cache_tokens,
         .fuse_mask = -1,
+        .no_prefix_cache = s->no_prefix_cache,
     };
+    if (s->prefix_cache && s->no_prefix_cache)
+        return cli_usage_error(command, "--enable-prefix-caching and --no-enable-prefix-caching: give one of them");
     if (s->fuse) {
         if (qr_fuse_parse(s->fuse, &mask, &err) != QR_OK)
             return cli_usage_error(command, "--fuse: %s", err.message);

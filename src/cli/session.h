@@ -9,7 +9,7 @@ struct cli_session {
     /* options, filled by cli_parse through the tables below */
     const char *device, *kv_cache_dtype, *fuse, *chat_template;
     int64_t n_thread, max_model_len, max_num_seqs, max_num_batched_tokens, kv_cache_tokens, seed;
-    bool verbose;
+    bool verbose, prefix_cache, no_prefix_cache;
     /* sampling options; NAN and INT64_MIN: not given, the model's default */
     double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
     int64_t top_k, max_tokens, min_tokens, logprobs;
@@ -31,7 +31,7 @@ void cli_session_init(struct cli_session *session);
 /* The path of QUIRE_MODEL, else of the file that `make run` fetched. False after saying what to do. */
 bool cli_default_model(char *path, size_t room);
 
-enum cli_need { CLI_NEED_TOKENIZER, CLI_NEED_HEADERS, CLI_NEED_ENGINE };
+enum cli_need { CLI_NEED_TOKENIZER, CLI_NEED_HEADERS, CLI_NEED_WEIGHTS, CLI_NEED_ENGINE };
 /* Opens the model (path NULL: the default one) and, if needed, an engine. Prints the error; CLI_GO_ON when it went well. */
 int cli_open(const struct cli_command *command, struct cli_session *session, const char *path, enum cli_need need);
 void cli_close(struct cli_session *session);

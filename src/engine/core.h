@@ -48,11 +48,13 @@ struct qr_engine {
     int n_ring, oldest, n_flight; /* in flight: ring[oldest] and those behind it */
     struct qr_sampler **sampler;  /* [n_sampler] one per worker */
     int n_sampler;
-    struct qr_pick *pick;      /* [max_row] of the step that is sampled */
-    struct qr_picked *picked;  /* [max_row] of the step that lands */
-    struct qr_event_chain out; /* events of this step */
+    struct qr_pick *pick;        /* [max_row] of the step that is sampled */
+    struct qr_picked *picked;    /* [max_row] of the step that lands */
+    struct qr_event_chain out;   /* events of this step */
+    struct qr_event_node *stock; /* blank nodes for them */
     uint64_t n_output, n_draft, n_taken;
-    double submit_s; /* wall seconds in submit since a step landed */
+    double submit_s;         /* wall seconds in submit since a step landed */
+    double plan_s, follow_s; /* as in the stats */
     pthread_t thread;
 
     /* Shared. */

@@ -13,6 +13,8 @@ static void free_all(struct qr_engine *e)
         qr_job_destroy(e->first, e->events);
         e->first = next;
     }
+    if (e->events)
+        qr_events_give_stock(e->events, &e->stock);
     qr_events_destroy(e->events);
     qr_scheduler_free(&e->scheduler);
     for (int i = 0; e->ring && i < e->n_ring; i++)

@@ -78,6 +78,27 @@ void qr_events_destroy(struct qr_events *events)
     free(events);
 }
 
+static struct qr_event_node *blank(struct qr_event_node *node)
+{
+    struct qr_buf text = node->text;
+    qr_buf_clear(&text);
+    *node = (struct qr_event_node){.text = text};
+    return node;
+}
+
+static struct qr_event_node *fresh(void)
+{
+    struct qr_event_node *node = calloc(1, sizeof(*node));
+    if (!node)
+        return NULL;
+    qr_buf_init(&node->text, 0);
+    if (!qr_buf_reserve(&node->text, TEXT_ROOM)) {
+        free(node);
+        return NULL;
+    }
+    return node;
+}
+
 struct qr_event_node *qr_events_take(struct qr_events *events)
 {
     pthread_mutex_lock(&events->mutex);
@@ -87,21 +108,32 @@ struct qr_event_node *qr_events_take(struct qr_events *events)
         events->n_spare--;
     }
     pthread_mutex_unlock(&events->mutex);
-    if (node) {
-        struct qr_buf text = node->text;
-        qr_buf_clear(&text);
-        *node = (struct qr_event_node){.text = text};
-        return node;
+    return node ? blank(node) : fresh();
+}
+
+struct qr_event_node *qr_events_take_from(struct qr_events *events, struct qr_event_node **stock)
+{
+    if (!*stock) {
+        pthread_mutex_lock(&events->mutex);
+        *stock = events->spare;
+        events->spare = NULL;
+        events->n_spare = 0;
+        pthread_mutex_unlock(&events->mutex);
     }
-    node = calloc(1, sizeof(*node));
+    struct qr_event_node *node = *stock;
     if (!node)
-        return NULL;
-    qr_buf_init(&node->text, 0);
-    if (!qr_buf_reserve(&node->text, TEXT_ROOM)) {
-        free(node);
-        return NULL;
+        return fresh();
+    *stock = node->next;
+    return blank(node);
+}
+
+void qr_events_give_stock(struct qr_events *events, struct qr_event_node **stock)
+{
+    while (*stock) {
+        struct qr_event_node *next = (*stock)->next;
+        qr_events_give_back(events, *stock);
+        *stock = next;
     }
-    return node;
 }
 
 void qr_events_give_back(struct qr_events *events, struct qr_event_node *node)

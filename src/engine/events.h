@@ -30,6 +30,9 @@ void qr_events_destroy(struct qr_events *events);
 
 /* A blank node; NULL when out of memory. Any thread. */
 struct qr_event_node *qr_events_take(struct qr_events *events);
+/* The same for one thread that takes many: from its own stock, which takes over all spare nodes when it is empty. */
+struct qr_event_node *qr_events_take_from(struct qr_events *events, struct qr_event_node **stock);
+void qr_events_give_stock(struct qr_events *events, struct qr_event_node **stock);
 void qr_events_give_back(struct qr_events *events, struct qr_event_node *node); /* NULL is fine */
 void qr_events_publish(struct qr_events *events, struct qr_event_chain *chain); /* empties the chain */
 /* The contract of qr_engine_next. */

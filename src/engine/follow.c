@@ -21,7 +21,7 @@ static void fill_usage(const struct qr_sequence *seq, struct qr_usage *usage)
 /* What the stream still holds goes out as text without a token. */
 static void send_held_text(struct qr_engine *engine, struct qr_sequence *seq)
 {
-    struct qr_event_node *node = seq->stream ? qr_events_take(engine->events) : NULL;
+    struct qr_event_node *node = seq->stream ? qr_events_take_from(engine->events, &engine->stock) : NULL;
     if (!node)
         return;
     if (qr_stream_flush(seq->stream, &node->text, NULL) != QR_OK || node->text.len == 0) {
@@ -67,7 +67,7 @@ static enum qr_status send_prompt_logprobs(struct qr_engine *engine, const struc
     for (int i = 0; i < item->n_given; i++)
         if (picked[i].status != QR_OK)
             return qr_sampler_fail(picked[i].status, (uint32_t)(item->row_position + i + 1), err);
-    struct qr_event_node *node = qr_events_take(engine->events);
+    struct qr_event_node *node = qr_events_take_from(engine->events, &engine->stock);
     if (node)
         node->slice = qr_logprobs_alloc((size_t)n, seq->job->params.prompt_logprobs);
     if (!node || !node->slice) {
@@ -96,7 +96,7 @@ static enum qr_status send_prompt_logprobs(struct qr_engine *engine, const struc
 static enum qr_status accept(struct qr_engine *engine, struct qr_sequence *seq, const struct qr_picked *picked,
                              enum qr_finish *finish, struct qr_err *err)
 {
-    struct qr_event_node *node = qr_events_take(engine->events);
+    struct qr_event_node *node = qr_events_take_from(engine->events, &engine->stock);
     bool ends = qr_job_ends_with(seq->job, picked->id), stopped = false;
     enum qr_status status = QR_OK;
     if (!node)

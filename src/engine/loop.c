@@ -110,8 +110,10 @@ void *qr_engine_main(void *arg)
     while (take_input(e)) {
         for (struct qr_job *job; (job = next_cancelled(e));)
             cancel_job(e, job);
+        double begin = qr_now_s();
         propose(e);
         enum qr_planned planned = qr_scheduler_plan(&e->scheduler, qr_step_next(e), e->n_flight > 0);
+        e->plan_s += qr_now_s() - begin;
         if (planned == QR_PLAN_STEP)
             qr_step_launch(e);
         else if (planned == QR_PLAN_IDLE)

@@ -13,7 +13,9 @@ struct qr_engine_stats {
     uint64_t n_output;          /* that were generated */
     uint64_t n_asked, n_cached; /* prompt tokens of sequences that started; of these, found in the prefix cache */
     uint64_t n_draft, n_taken;  /* tokens that were proposed to steps; of these, taken */
-    double step_s;              /* wall seconds in the executor */
+    double plan_s;              /* wall seconds in planning steps: who runs, which blocks, the step's arrays */
+    double follow_s;            /* in what follows a step: stops, events, the prefix cache */
+    double step_s;              /* in the executor */
     double sample_s;            /* in sampling and log-probabilities */
 };
 void qr_engine_stats(struct qr_engine *engine, struct qr_engine_stats *stats);

@@ -44,6 +44,8 @@ static void count_step(struct qr_engine *engine, int n_token, int n_running, dou
     stats->n_preempted = s->n_preempted;
     stats->n_asked = s->n_asked;
     stats->n_cached = s->n_hit;
+    stats->plan_s = engine->plan_s;
+    stats->follow_s = engine->follow_s;
     stats->step_s += ran;
     stats->sample_s += sampled;
     stats->n_token += (uint64_t)n_token;
@@ -96,6 +98,8 @@ void qr_step_land(struct qr_engine *engine)
     int n_token = batch->step.n_token, n_running = engine->scheduler.n_running;
     engine->submit_s = 0;
     land(engine, status, &err);
+    qr_events_publish(engine->events, &engine->out);
+    engine->follow_s += qr_now_s() - sampled;
     count_step(engine, n_token, n_running, spent, sampled - ran);
 }
 
@@ -113,7 +117,9 @@ void qr_step_launch(struct qr_engine *engine)
         fail_all(engine, batch, &err);
         return;
     }
+    begin = qr_now_s();
     qr_scheduler_commit(&engine->scheduler, batch);
+    engine->plan_s += qr_now_s() - begin;
     engine->n_flight++;
     if (!exec->ops->sample)
         return;

@@ -10,6 +10,7 @@
 #include "ask.h"
 #include "common/fault.h"
 #include "fake.h"
+#include "mixed.h"
 
 enum { N_REQUEST = 20 };
 
@@ -60,7 +61,7 @@ static void a_step_allocates_nothing(void **state)
 
 struct outcome {
     uint64_t request;
-    bool done;
+    int left; /* choices that have not ended */
     enum qr_finish finish;
     int n;
     int32_t id[40];
@@ -75,9 +76,12 @@ static bool run_of_requests(void *ctx)
     struct outcome got[N_REQUEST] = {0};
     int32_t ids[30];
     struct fake *fake;
+    int vocab = FAKE_VOCAB;
+    struct qr_constraint thirds = mixed_constraint;
     bool well = true;
     int left = 0;
     (void)ctx;
+    thirds.ctx = &vocab;
     struct qr_engine *engine = fake_try_engine(limits, &fake);
     if (!engine)
         return false;
@@ -88,11 +92,14 @@ static bool run_of_requests(void *ctx)
         r.sampling.repetition_penalty = i % 2 ? 1.1f : 1;
         r.sampling.prompt_logprobs = i % 3 ? -1 : 1;
         r.sampling.logprobs = i % 4 ? -1 : 2;
+        r.constraint = i % 5 == 3 ? &thirds : NULL;
+        r.n = i % 6 == 2 ? 2 : 1;
+        r.key = (uint64_t)(i % 3);
         enum qr_status status = qr_engine_submit(engine, &r, &got[i].request, NULL);
         assert_true(status == QR_OK || status == QR_NOMEM);
-        got[i].done = status != QR_OK;
+        got[i].left = status == QR_OK ? r.n : 0;
         well = well && status == QR_OK;
-        left += status == QR_OK;
+        left += got[i].left;
     }
     while (left > 0) {
         struct qr_event event;
@@ -105,12 +112,13 @@ static bool run_of_requests(void *ctx)
         int i = 0;
         while (got[i].request != event.request)
             i++;
-        assert_false(got[i].done);
-        if (event.kind == QR_EVENT_TOKEN)
+        assert_true(got[i].left > 0);
+        if (event.kind == QR_EVENT_TOKEN && event.choice == 0)
             got[i].id[got[i].n++] = event.id;
         if (event.kind == QR_EVENT_DONE) {
-            got[i].done = true;
-            got[i].finish = event.finish;
+            got[i].left--;
+            if (event.choice == 0)
+                got[i].finish = event.finish;
             well = well && event.finish != QR_FINISH_ERROR;
             left--;
         }
