@@ -146,6 +146,19 @@ struct qr_constraint {
     void (*destroy)(void *ctx);      /* of a clone */
 };
 
+enum qr_form {
+    QR_FORM_JSON_SCHEMA, /* text[0]: a JSON Schema */
+    QR_FORM_JSON_OBJECT, /* any JSON object; no text */
+    QR_FORM_REGEX,       /* text[0]: a pattern that the whole answer matches */
+    QR_FORM_CHOICE       /* one of text [n_text] */
+};
+
+/* A constraint that keeps an answer to a form; requests made with it may outlive it. Compiling takes from microseconds to
+ * a second. Errors: QR_UNSUPPORTED names what cannot be honoured, QR_INVALID what is no form, QR_LIMIT. Any thread. */
+enum qr_status qr_constraint_create(struct qr_model *model, enum qr_form form, const char *const *text, size_t n_text,
+                                    struct qr_constraint *constraint, struct qr_err *err);
+void qr_constraint_free(struct qr_constraint *constraint); /* of qr_constraint_create; a zeroed struct is fine */
+
 struct qr_request {
     const int32_t *prompt; /* ids */
     size_t n_prompt;

@@ -100,6 +100,7 @@ enum qr_status qr_model_open(const char *path, const struct qr_model_options *op
         free(m);
         return qr_fail(err, QR_NOMEM, "out of memory while opening %.200s", path);
     }
+    pthread_mutex_init(&m->grammar_mutex, NULL);
     enum qr_status status = o->tokenizer_only ? open_text_only(m, path, o, err) : open_whole(m, path, o, err);
     if (status != QR_OK) {
         qr_model_close(m);
@@ -118,6 +119,8 @@ void qr_model_close(struct qr_model *model)
     qr_weights_free(model->weights);
     qr_source_close(model->source);
     qr_chat_destroy(model->chat);
+    qr_grammar_vocab_destroy(model->grammar_vocab);
+    pthread_mutex_destroy(&model->grammar_mutex);
     qr_tokenizer_destroy(model->tok);
     free(model->path);
     free(model);

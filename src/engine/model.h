@@ -1,12 +1,14 @@
 /* model.h - what a model is made of, for the engine and for commands that look inside (info, plan, bench). */
 #ifndef QR_ENGINE_MODEL_H
 #define QR_ENGINE_MODEL_H
+#include <pthread.h>
 #include "arch/arch.h"
 #include "engine/memory.h"
 #include "model/ledger.h"
 #include "model/source.h"
 #include "model/weights.h"
 #include "text/chat.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
 
 #define QR_MAX_EOS 16
@@ -24,6 +26,8 @@ struct qr_model {
     struct qr_chat *chat; /* NULL: chat_error says why */
     struct qr_err chat_error;
     uint64_t text_bytes;     /* that tokenizer and template take, as malloc counted them */
+    pthread_mutex_t grammar_mutex; /* guards grammar_vocab, which the first constraint makes */
+    struct qr_grammar_vocab *grammar_vocab;
     int32_t eos[QR_MAX_EOS]; /* of the configuration and the tokenizer */
     int n_eos;
 };
