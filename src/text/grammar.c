@@ -37,8 +37,9 @@ static void start(struct qr_gr_builder *b, const struct qr_grammar_vocab *vocab,
     b->seed = qr_rand_fresh_seed();
     b->max_states = l->max_states ? l->max_states : 400000;
     b->max_work = l->max_work ? l->max_work : 50000000;
+    b->max_bytes = l->max_bytes ? l->max_bytes : (size_t)128 << 20;
     b->closed_objects = l->closed_objects;
-    b->arena = qr_arena_create(l->max_bytes ? l->max_bytes : (size_t)128 << 20);
+    b->arena = qr_arena_create(b->max_bytes);
     b->g = calloc(1, sizeof *b->g);
     b->owned = json_array();
     if (!b->arena || !b->g || !b->owned) {

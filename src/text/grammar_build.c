@@ -48,6 +48,23 @@ void *qr_gr_alloc(struct qr_gr_builder *b, size_t n, size_t size)
     return p;
 }
 
+/* An arena of its own for what dies when its states are made; the other one comes back. */
+struct qr_arena *qr_gr_scratch(struct qr_gr_builder *b)
+{
+    struct qr_arena *outer = b->arena;
+
+    b->arena = qr_arena_create(b->max_bytes);
+    if (!b->arena)
+        qr_gr_nomem(b);
+    return outer;
+}
+
+void qr_gr_scratch_end(struct qr_gr_builder *b, struct qr_arena *outer)
+{
+    qr_arena_destroy(b->arena);
+    b->arena = outer;
+}
+
 bool qr_gr_room(struct qr_gr_builder *b, void *array, size_t n, size_t *room, size_t size)
 {
     void *old, *grown;

@@ -201,11 +201,20 @@ struct qr_cdfa *qr_cdfa_trim(struct qr_gr_builder *b, struct qr_cdfa *x)
     return x;
 }
 
+/* One state, which emitting counted strings relies on. */
 struct qr_cdfa *qr_cdfa_any(struct qr_gr_builder *b)
 {
-    struct qr_re *any = qr_re_range(b, 0, 0x10FFFF);
+    struct qr_cdfa *x = qr_gr_alloc(b, 1, sizeof *x);
+    struct qr_cdfa_state *state = qr_gr_alloc(b, 1, sizeof *state);
+    struct qr_cdfa_edge *edge = qr_gr_alloc(b, 2, sizeof *edge);
 
-    return any ? qr_cdfa_from_re(b, qr_re_repeat(b, any, 0, QR_RE_MANY), false, "any text") : NULL;
+    if (!x || !state || !edge)
+        return NULL;
+    edge[0] = (struct qr_cdfa_edge){0, 0xD7FF, 0};
+    edge[1] = (struct qr_cdfa_edge){0xE000, 0x10FFFF, 0};
+    *state = (struct qr_cdfa_state){edge, 2, true};
+    *x = (struct qr_cdfa){state, 1};
+    return x;
 }
 
 bool qr_cdfa_matches(const struct qr_cdfa *x, const char *s, size_t n)

@@ -150,7 +150,7 @@ static uint32_t hex_state(struct qr_gr_builder *b, const struct qr_cdfa_state *s
 {
     size_t n_control, n_low, n_astral, n_high, n = 0;
     struct part *control = cut(b, s->edge, s->n, state, 0, 0x1F, &n_control);
-    struct part *low = cut(b, s->edge, s->n, state, 0x80, 0xD7FF, &n_low);
+    struct part *low = cut(b, s->edge, s->n, state, 0x7F, 0xD7FF, &n_low);
     struct part *astral = cut(b, s->edge, s->n, state, 0x10000, 0x10FFFF, &n_astral);
     struct part *high = cut(b, s->edge, s->n, state, 0xE000, 0xFFFF, &n_high);
     struct part *all = qr_gr_alloc(b, n_control + n_low + n_high + 3 * n_astral + 1, sizeof *all);

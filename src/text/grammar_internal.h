@@ -185,6 +185,7 @@ struct qr_gr_builder {
     struct qr_gr_table cons, schemas, strings;
     uint64_t seed, work, max_work;
     uint32_t max_states;
+    size_t max_bytes;
     bool closed_objects;
     uint32_t any_rule, any_string;
     enum qr_status status;
@@ -197,6 +198,8 @@ uint32_t qr_gr_fail(struct qr_gr_builder *b, enum qr_status status, const char *
 uint32_t qr_gr_nomem(struct qr_gr_builder *b);
 bool qr_gr_work(struct qr_gr_builder *b, uint64_t steps);
 void *qr_gr_alloc(struct qr_gr_builder *b, size_t n, size_t size); /* from the arena; NULL: failed */
+struct qr_arena *qr_gr_scratch(struct qr_gr_builder *b);
+void qr_gr_scratch_end(struct qr_gr_builder *b, struct qr_arena *outer);
 /* Makes room for one more in a malloc'ed array. */
 bool qr_gr_room(struct qr_gr_builder *b, void *array, size_t n, size_t *room, size_t size);
 uint32_t *qr_gr_memo(struct qr_gr_builder *b, struct qr_gr_table *table, const uint64_t key[2]);
@@ -267,7 +270,10 @@ json_t *qr_gr_both(struct qr_gr_builder *b, json_t *x, json_t *y); /* allOf; NUL
 bool qr_gr_merge(struct qr_gr_builder *b, json_t *base, const json_t *schema, const char *path);
 uint32_t qr_gr_schema_rule(struct qr_gr_builder *b, json_t *schema, const char *path);
 void qr_gr_schema(struct qr_gr_builder *b, const json_t *schema); /* rule 0 and all that it needs */
+/* A schema with $ref and allOf worked in; NULL with b->status right: it has choices, or no value. */
+json_t *qr_gr_plain(struct qr_gr_builder *b, json_t *schema, const char *path);
 uint32_t qr_gr_type_bits(const json_t *type);
+uint32_t qr_gr_value_bits(const json_t *value); /* the type that a value has: one bit */
 enum {
     QR_T_NULL = 1,
     QR_T_BOOL = 2,

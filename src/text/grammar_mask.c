@@ -55,7 +55,8 @@ static bool step_row(struct qr_gr_space *space, const struct qr_gr_thread *t, ui
         return false;
     to = space->g->row[s->dense - 1][byte];
     need = space->g->state[to].height;
-    if (to && (need > space->rise || space->base + need > space->g->max_depth || to == QR_GR_FIN))
+    if (to && (need > space->rise || space->base + need > space->g->max_depth || to == QR_GR_FIN ||
+               space->g->state[to].between))
         return false;
     if (space->n_thread == space->room_thread)
         return false;

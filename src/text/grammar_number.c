@@ -397,7 +397,7 @@ static void set_places(struct bounds *is)
     is->most = most > least ? most : least;
 }
 
-uint32_t qr_gr_number(struct qr_gr_builder *b, const json_t *schema, bool integer, const char *path)
+static uint32_t number(struct qr_gr_builder *b, const json_t *schema, bool integer, const char *path)
 {
     static const char plain[] = "-?(0|[1-9][0-9]{0,17})(\\.[0-9]{1,24})?([eE][+-]?[0-9]{1,2})?";
     struct bounds is = {.most = MAX_FRACTION};
@@ -419,4 +419,13 @@ uint32_t qr_gr_number(struct qr_gr_builder *b, const json_t *schema, bool intege
     if (places < is.most)
         is.most = places;
     return real_range(b, &is);
+}
+
+uint32_t qr_gr_number(struct qr_gr_builder *b, const json_t *schema, bool integer, const char *path)
+{
+    struct qr_arena *outer = qr_gr_scratch(b);
+    uint32_t start = number(b, schema, integer, path);
+
+    qr_gr_scratch_end(b, outer);
+    return start;
 }

@@ -49,30 +49,29 @@ static struct qr_cdfa *pattern_dfa(struct qr_gr_builder *b, const char *pattern,
 
 static bool read_names(struct object *o)
 {
-    json_t *names = json_object_get(o->schema, "propertyNames"), *base;
+    struct qr_gr_builder *b = o->b;
+    json_t *names = json_object_get(o->schema, "propertyNames"), *base, *any;
+    const char *path = qr_gr_path(b, o->path, "propertyNames");
 
     if (!names || json_is_true(names))
         return true;
-    base = qr_gr_keep(o->b, json_object());
-    if (json_is_object(names) && !json_object_get(names, "$ref") && !json_object_get(names, "anyOf") &&
-        !json_object_get(names, "oneOf") && !json_object_get(names, "allOf") && !json_object_get(names, "not")) {
-        if (!base || !qr_gr_merge(o->b, base, names, qr_gr_path(o->b, o->path, "propertyNames")))
-            return false;
-        if (json_object_get(base, "minLength") ||
-            json_object_get(base, "maxLength")) { /* need an automaton to count in */
-            json_t *any = qr_gr_keep(o->b, json_pack("{s:s}", "pattern", ""));
-
-            if (!any || !qr_gr_merge(o->b, base, any, o->path))
-                return false;
-        }
-        o->names = qr_gr_string_dfa(o->b, base, o->path);
-        o->name_list = json_object_get(base, "enum");
-        if (!json_object_get(base, "type") || (qr_gr_type_bits(json_object_get(base, "type")) & QR_T_STRING))
-            return o->b->status == QR_OK;
+    base = qr_gr_plain(b, names, path);
+    if (b->status != QR_OK)
+        return false;
+    if (!base || (json_object_get(base, "type") && !(qr_gr_type_bits(json_object_get(base, "type")) & QR_T_STRING))) {
+        qr_gr_fail(b, QR_UNSUPPORTED,
+                   "propertyNames at %s cannot be honoured; only type, enum, pattern and lengths can", o->path);
+        return false;
     }
-    qr_gr_fail(o->b, QR_UNSUPPORTED, "propertyNames at %s cannot be honoured; only type, enum, pattern and lengths can",
-               o->path);
-    return false;
+    if (json_object_get(base, "minLength") ||
+        json_object_get(base, "maxLength")) { /* they need an automaton to count in */
+        any = qr_gr_keep(b, json_pack("{s:s}", "pattern", ""));
+        if (!any || !qr_gr_merge(b, base, any, path))
+            return false;
+    }
+    o->names = qr_gr_string_dfa(b, base, path);
+    o->name_list = json_object_get(base, "enum");
+    return b->status == QR_OK;
 }
 
 static bool read_patterns(struct object *o)
@@ -142,7 +141,7 @@ static bool add_member(struct object *o, const char *name, json_t *own, bool req
 static bool read_members(struct object *o)
 {
     json_t *properties = json_object_get(o->schema, "properties"), *required = json_object_get(o->schema, "required");
-    size_t room = json_object_size(properties) + json_array_size(required);
+    size_t room = json_object_size(properties) + json_array_size(required) + json_array_size(o->name_list);
     const char *name;
     json_t *value, *wanted = qr_gr_keep(o->b, json_object()); /* names that are required, as a set */
     size_t i;
@@ -150,12 +149,28 @@ static bool read_members(struct object *o)
     o->member = qr_gr_alloc(o->b, room, sizeof *o->member);
     if (!o->member || !wanted)
         return false;
-    json_array_foreach(required, i, value) if (json_object_set(wanted, json_string_value(value), value) !=
-                                               0) return qr_gr_nomem(o->b);
-    json_object_foreach(properties, name,
-                        value) if (!add_member(o, name, value, json_object_get(wanted, name) != NULL)) return false;
-    json_object_foreach(wanted, name,
-                        value) if (!json_object_get(properties, name) && !add_member(o, name, NULL, true)) return false;
+    json_array_foreach(required, i, value)
+    {
+        if (json_object_set(wanted, json_string_value(value), value) != 0)
+            return qr_gr_nomem(o->b);
+    }
+    json_object_foreach(properties, name, value)
+    {
+        if (!add_member(o, name, value, json_object_get(wanted, name) != NULL))
+            return false;
+    }
+    json_object_foreach(wanted, name, value)
+    {
+        if (!json_object_get(properties, name) && !add_member(o, name, NULL, true))
+            return false;
+    }
+    json_array_foreach(o->name_list, i, value) /* names from a list are as good as declared */
+    {
+        name = json_string_value(value);
+        if (name && !json_object_get(properties, name) && !json_object_get(wanted, name) &&
+            !add_member(o, name, NULL, false))
+            return false;
+    }
     return true;
 }
 
@@ -212,10 +227,6 @@ static void read_extras(struct object *o)
     struct qr_gr_builder *b = o->b;
     struct qr_cdfa *rest = NULL;
 
-    if (o->name_list) {
-        qr_gr_fail(b, QR_UNSUPPORTED, "propertyNames with an enum at %s needs additionalProperties false", o->path);
-        return;
-    }
     if (!o->n && !o->n_match && !o->names) { /* any name: the automaton of free strings */
         add_extra(o, NULL, o->additional);
         return;
@@ -365,7 +376,7 @@ uint32_t qr_gr_object(struct qr_gr_builder *b, const json_t *schema, const char 
         o.additional = qr_gr_keep(b, json_false());
     if (b->status != QR_OK || !read_names(&o) || !read_patterns(&o) || !read_members(&o))
         return 0;
-    if (!json_is_false(o.additional) || o.n_match)
+    if (!o.name_list && (!json_is_false(o.additional) || o.n_match))
         read_extras(&o);
     if (b->status != QR_OK || !set_counts(&o))
         return 0;

@@ -134,16 +134,24 @@ struct flat {
     int n; /* schemas in it */
 };
 
+/* Keywords that no automaton honours, where they say something. */
 static bool refused(struct qr_gr_builder *b, const json_t *schema, const char *path)
 {
-    static const char *const keys[] = {"not",          "if",           "dependentRequired", "dependentSchemas",
-                                       "dependencies", "contains",     "unevaluatedItems",  "unevaluatedProperties",
-                                       "$dynamicRef",  "$recursiveRef"};
+    static const char *const keys[] = {"not",
+                                       "if",
+                                       "contains",
+                                       "$dynamicRef",
+                                       "$recursiveRef",
+                                       "dependentRequired",
+                                       "dependentSchemas",
+                                       "dependencies",
+                                       "unevaluatedItems"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *value = json_object_get(schema, keys[i]);
+        bool empty = json_is_object(value) && json_object_size(value) == 0;
 
-        if (!value || json_is_true(value) || (json_is_object(value) && json_object_size(value) == 0 && i > 1 && i < 5))
+        if (!value || (i >= 5 && (empty || json_is_true(value))))
             continue;
         qr_gr_fail(b, QR_UNSUPPORTED, "%s at %s cannot be honoured; leave it out", keys[i], path);
         return true;
@@ -155,6 +163,28 @@ static bool refused(struct qr_gr_builder *b, const json_t *schema, const char *p
         return true;
     }
     return false;
+}
+
+/* Where no other schema has a say, unevaluatedProperties means additionalProperties. */
+static json_t *evaluated(struct qr_gr_builder *b, json_t *schema, const char *path)
+{
+    static const char *const others[] = {"$ref", "allOf", "anyOf", "oneOf"};
+    json_t *rest = json_object_get(schema, "unevaluatedProperties"), *copy;
+
+    if (!rest || json_is_true(rest) || json_object_get(schema, "additionalProperties"))
+        return schema;
+    for (size_t i = 0; i < 4; i++)
+        if (json_object_get(schema, others[i])) {
+            qr_gr_fail(b, QR_UNSUPPORTED, "unevaluatedProperties beside %s at %s cannot be honoured; leave it out",
+                       others[i], path);
+            return NULL;
+        }
+    copy = qr_gr_keep(b, json_copy(schema));
+    if (!copy || json_object_set(copy, "additionalProperties", rest) != 0) {
+        qr_gr_nomem(b);
+        return NULL;
+    }
+    return copy;
 }
 
 static void flatten(struct qr_gr_builder *b, json_t *schema, const char *path, struct flat *flat, int depth)
@@ -175,7 +205,7 @@ static void flatten(struct qr_gr_builder *b, json_t *schema, const char *path, s
         qr_gr_fail(b, QR_UNSUPPORTED, "$ref or allOf at %s leads back to itself, or too far; take the cycle out", path);
         return;
     }
-    if (refused(b, schema, path))
+    if (refused(b, schema, path) || !(schema = evaluated(b, schema, path)))
         return;
     ref = json_object_get(schema, "$ref");
     if (ref) {
@@ -206,6 +236,16 @@ static void flatten(struct qr_gr_builder *b, json_t *schema, const char *path, s
     }
     if (b->status == QR_OK)
         qr_gr_merge(b, flat->base, schema, path);
+}
+
+json_t *qr_gr_plain(struct qr_gr_builder *b, json_t *schema, const char *path)
+{
+    struct flat flat = {.base = qr_gr_keep(b, json_object())};
+
+    if (!flat.base)
+        return NULL;
+    flatten(b, schema, path, &flat, 0);
+    return b->status == QR_OK && !flat.never && !flat.n_choice ? flat.base : NULL;
 }
 
 /* base, one alternative, and the choices still open, as a schema. */
@@ -246,6 +286,60 @@ static void check_apart(struct qr_gr_builder *b, const struct flat *flat, json_t
         }
 }
 
+/* A schema of nothing but values. */
+static bool is_values(const json_t *schema)
+{
+    static const char *const keys[] = {"const", "enum", "type", "title", "description"};
+    size_t n = 0;
+
+    for (size_t i = 0; i < 5; i++)
+        n += json_object_get(schema, keys[i]) != NULL;
+    return json_is_object(schema) && n == json_object_size(schema) &&
+           !json_object_get(schema, "enum") != !json_object_get(schema, "const") &&
+           (json_is_array(json_object_get(schema, "enum")) || json_object_get(schema, "const"));
+}
+
+static bool add_values(struct qr_gr_builder *b, json_t *list, const json_t *schema)
+{
+    json_t *one = json_object_get(schema, "const"), *some = json_object_get(schema, "enum");
+    const json_t *type = json_object_get(schema, "type");
+    size_t n = one ? 1 : json_array_size(some);
+
+    for (size_t i = 0; i < n && qr_gr_work(b, 1); i++) {
+        json_t *x = one ? one : json_array_get(some, i);
+
+        if ((!type || (qr_gr_type_bits(type) & qr_gr_value_bits(x))) && json_array_append(list, x) != 0)
+            return qr_gr_nomem(b);
+    }
+    return b->status == QR_OK;
+}
+
+/* Alternatives that are lists of values become one list, which a trie holds. */
+static json_t *join_values(struct qr_gr_builder *b, json_t *choice)
+{
+    json_t *joined, *values, *one;
+    size_t n = 0, i;
+
+    for (i = 0; i < json_array_size(choice); i++)
+        n += is_values(json_array_get(choice, i));
+    if (n < 2)
+        return choice;
+    joined = qr_gr_keep(b, json_array());
+    values = qr_gr_keep(b, json_array());
+    one = joined && values ? qr_gr_keep(b, json_pack("{s:O}", "enum", values)) : NULL;
+    for (i = 0; one && i < json_array_size(choice); i++) {
+        json_t *x = json_array_get(choice, i);
+
+        if (is_values(x) ? !add_values(b, values, x) : json_array_append(joined, x) != 0)
+            one = NULL;
+    }
+    if (!one || json_array_append(joined, one) != 0) {
+        qr_gr_nomem(b);
+        return NULL;
+    }
+    return joined;
+}
+
 static uint32_t choose(struct qr_gr_builder *b, const struct flat *flat, const char *path)
 {
     int last = flat->n_choice - 1;
@@ -256,6 +350,8 @@ static uint32_t choose(struct qr_gr_builder *b, const struct flat *flat, const c
 
     if (flat->one[last])
         check_apart(b, flat, choice, path);
+    choice = join_values(b, choice);
+    n = json_array_size(choice);
     for (size_t i = 0; call && i < n && qr_gr_work(b, 1 + m / 4); i++) {
         json_t *branch = taken(b, flat, json_array_get(choice, i), NULL, last);
         uint32_t rule = branch ? qr_gr_schema_rule(b, branch, inner) : 0;
@@ -316,10 +412,18 @@ static bool too_deep(const json_t *x, int depth)
     if (depth > MAX_SCHEMA_DEPTH)
         return true;
     if (json_is_array(x)) {
-        json_array_foreach(x, i, value) if (too_deep(value, depth + 1)) return true;
+        json_array_foreach(x, i, value)
+        {
+            if (too_deep(value, depth + 1))
+                return true;
+        }
     }
     if (json_is_object(x)) {
-        json_object_foreach((json_t *)(uintptr_t)x, key, value) if (too_deep(value, depth + 1)) return true;
+        json_object_foreach((json_t *)(uintptr_t)x, key, value)
+        {
+            if (too_deep(value, depth + 1))
+                return true;
+        }
     }
     return false;
 }

@@ -23,7 +23,7 @@ struct qr_gr_text qr_gr_quote(struct qr_gr_builder *b, const char *s, size_t n, 
         if (known) {
             out[at++] = '\\';
             out[at++] = letters[known - codes];
-        } else if (cp < 0x20 || (cp >= 0x80 && ascii && cp < 0x10000))
+        } else if (cp < 0x20 || (cp >= 0x7F && ascii && cp < 0x10000))
             at += (size_t)sprintf(out + at, "\\u%04x", (unsigned)cp);
         else if (cp >= 0x10000 && ascii)
             at += (size_t)sprintf(out + at, "\\u%04x\\u%04x", 0xD800 + (((unsigned)cp - 0x10000) >> 10),
@@ -83,9 +83,12 @@ uint32_t qr_gr_string(struct qr_gr_builder *b, const json_t *schema, const char 
     if (min > max)
         return 0;
     if (shaped) {
+        struct qr_arena *outer = qr_gr_scratch(b);
         struct qr_cdfa *dfa = qr_gr_string_dfa(b, schema, path);
+        uint32_t start = dfa && dfa->n ? qr_gr_emit_string(b, dfa) : 0;
 
-        return dfa && dfa->n ? qr_gr_emit_string(b, dfa) : 0;
+        qr_gr_scratch_end(b, outer);
+        return start;
     }
     key[0] = qr_hash_mix(((uint64_t)min << 32 | max) * 0xD6E8FEB86659FD93u);
     key[1] = (uint64_t)min << 32 | max;
@@ -213,7 +216,10 @@ static uint32_t container_states(struct qr_gr_builder *b, const json_t *x, uint3
 
     if (!name)
         return 0;
-    json_object_foreach((json_t *)(uintptr_t)x, key, value) name[i++] = key;
+    json_object_foreach((json_t *)(uintptr_t)x, key, value)
+    {
+        name[i++] = key;
+    }
     for (i = n; i-- > 0 && b->status == QR_OK;) {
         at = value_states(b, object ? json_object_get(x, name[i]) : json_array_get(x, i), at);
         if (object)
@@ -268,6 +274,19 @@ static bool string_fits(struct qr_gr_builder *b, const json_t *schema, const jso
     return n >= min && n <= max && (!dfa || qr_cdfa_matches(dfa, s, json_string_length(x)));
 }
 
+uint32_t qr_gr_value_bits(const json_t *x)
+{
+    double v = json_number_value(x);
+
+    if (json_is_number(x))
+        return v == floor(v) ? QR_T_INTEGER : QR_T_NUMBER;
+    if (json_is_null(x))
+        return QR_T_NULL;
+    if (json_is_boolean(x))
+        return QR_T_BOOL;
+    return json_is_string(x) ? QR_T_STRING : json_is_array(x) ? QR_T_ARRAY : QR_T_OBJECT;
+}
+
 /* Does the value fulfil the other keywords? */
 static bool fits(struct qr_gr_builder *b, const json_t *schema, const json_t *x, const struct qr_cdfa *dfa,
                  const char *path)
@@ -277,15 +296,8 @@ static bool fits(struct qr_gr_builder *b, const json_t *schema, const json_t *x,
         "minItems",   "maxItems", "propertyNames",        "minProperties",     "maxProperties"};
     const json_t *type = json_object_get(schema, "type");
     uint32_t bits = type ? qr_gr_type_bits(type) : QR_T_ALL, own;
-    double v = json_number_value(x);
 
-    own = json_is_null(x)      ? QR_T_NULL
-          : json_is_boolean(x) ? QR_T_BOOL
-          : json_is_string(x)  ? QR_T_STRING
-          : json_is_array(x)   ? QR_T_ARRAY
-          : json_is_object(x)  ? QR_T_OBJECT
-          : v == floor(v)      ? QR_T_INTEGER
-                               : QR_T_NUMBER;
+    own = qr_gr_value_bits(x);
     if (!(bits & own))
         return false;
     if (json_is_number(x))
@@ -320,9 +332,14 @@ uint32_t qr_gr_enum(struct qr_gr_builder *b, const json_t *schema, const char *p
             text[n_text++] = qr_gr_quote(b, json_string_value(x), json_string_length(x), false);
             text[n_text] = qr_gr_quote(b, json_string_value(x), json_string_length(x), true);
             n_text += text[n_text].n != text[n_text - 1].n;
-        } else if (json_is_number(x))
+        } else if (json_is_number(x)) {
             text[n_text++] = number_text(b, x);
-        else if (json_is_array(x) || json_is_object(x)) {
+            if (json_is_real(x) && text[n_text - 1].n > 2 &&
+                !memcmp(text[n_text - 1].s + text[n_text - 1].n - 2, ".0", 2)) {
+                text[n_text] = (struct qr_gr_text){text[n_text - 1].s, text[n_text - 1].n - 2}; /* as an integer too */
+                n_text++;
+            }
+        } else if (json_is_array(x) || json_is_object(x)) {
             uint32_t rule = qr_gr_rule(b), start = value_states(b, x, QR_GR_FIN);
 
             if (b->status == QR_OK) {

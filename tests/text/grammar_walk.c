@@ -24,21 +24,23 @@ static uint32_t sum(uint32_t a, uint32_t b)
 static void measure(struct walker *w)
 {
     const struct qr_grammar *g = w->g;
-    bool moved = true;
+    bool moved = true, up = true;
 
     for (uint32_t s = 0; s < g->n_state; s++)
         w->distance[s] = g->state[s].accept ? 0 : FAR;
     while (moved) {
         moved = false;
-        for (uint32_t s = g->n_state; s-- > 0;) {
+        up = !up; /* one way in one round, the other in the next */
+        for (uint32_t i = 0; i < g->n_state; i++) {
+            uint32_t s = up ? i : g->n_state - 1 - i;
             const struct qr_gr_state *t = &g->state[s];
             uint32_t best = w->distance[s];
 
-            for (uint32_t i = t->edge; i < t->edge + t->n_edge; i++)
-                if (sum(1, w->distance[g->edge[i].to]) < best)
-                    best = sum(1, w->distance[g->edge[i].to]);
-            for (uint32_t i = t->call; i < t->call + t->n_call; i++) {
-                uint32_t d = sum(w->distance[g->rule[g->call[i].rule].start], w->distance[g->call[i].next]);
+            for (uint32_t k = t->edge; k < t->edge + t->n_edge; k++)
+                if (sum(1, w->distance[g->edge[k].to]) < best)
+                    best = sum(1, w->distance[g->edge[k].to]);
+            for (uint32_t k = t->call; k < t->call + t->n_call; k++) {
+                uint32_t d = sum(w->distance[g->rule[g->call[k].rule].start], w->distance[g->call[k].next]);
 
                 best = d < best ? d : best;
             }

@@ -44,11 +44,12 @@ static enum qr_status compile(const struct qr_grammar_vocab *vocab, const json_t
 static json_t *draw_texts(struct qr_grammar *g, const json_t *in, struct walk_stats *stats, struct qr_err *err)
 {
     json_t *texts = json_array(), *one;
-    struct walker *w = walker_create(g);
+    json_int_t n = json_integer_value(json_object_get(in, "walks"));
+    struct walker *w = n ? walker_create(g) : NULL;
     struct qr_buf buf;
 
     qr_buf_init(&buf, 0);
-    for (json_int_t i = 0; texts && i < json_integer_value(json_object_get(in, "walks")); i++) {
+    for (json_int_t i = 0; texts && i < n; i++) {
         uint64_t seed = (uint64_t)(json_integer_value(json_object_get(in, "seed")) + i);
 
         qr_buf_clear(&buf);
@@ -67,7 +68,8 @@ static json_t *draw_texts(struct qr_grammar *g, const json_t *in, struct walk_st
         }
     }
     qr_buf_free(&buf);
-    walker_destroy(w);
+    if (w)
+        walker_destroy(w);
     return texts;
 }
 
@@ -130,7 +132,7 @@ static int serve(const struct qr_tokenizer *tok)
 {
     struct qr_grammar_vocab *vocab;
     struct qr_err err = {0};
-    int32_t end = qr_tokenizer_eos(tok);
+    int32_t end = qr_tokenizer_eos(tok) >= 0 ? qr_tokenizer_eos(tok) : qr_tokenizer_id(tok, "<|im_end|>", 10);
     char *line = NULL;
     size_t room = 0;
     ssize_t n;
