@@ -2,7 +2,8 @@
  *
  * A block is QR_PAGE tokens of K and V over all layers and heads; the executor owns the memory, this only counts. A
  * block whose tokens are all known and computed is indexed by what it holds: its tokens and the block in front of it
- * (a chain, so that equal tokens behind different beginnings differ). The index compares the tokens themselves: two
+ * (a chain, so that equal tokens behind different beginnings differ); so is the last one of a sequence that ended, which
+ * is not full: there -1 stands for what it does not hold. The index compares the tokens themselves: two
  * texts with one hash are not taken for each other. The first block of a chain stands behind a salt, which keeps
  * apart what must never be shared.
  *
@@ -46,7 +47,7 @@ void qr_blocks_drop(struct qr_blocks *blocks, int32_t id); /* one user less; fre
 
 /* The block with these QR_PAGE tokens behind parent; -1: none. */
 int32_t qr_blocks_find(const struct qr_blocks *blocks, uint64_t parent, const int32_t *token);
-/* A block in use is full and holds these tokens behind parent. Returns the block that stands for them from now on: id,
+/* A block in use holds these tokens behind parent. Returns the block that stands for them from now on: id,
  * or another one that was there first, with the same contents. */
 int32_t qr_blocks_index(struct qr_blocks *blocks, int32_t id, uint64_t parent, const int32_t *token);
 

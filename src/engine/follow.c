@@ -46,6 +46,7 @@ void qr_sequence_finish(struct qr_engine *engine, struct qr_sequence *seq, enum 
     if (error)
         node->event.error = *error;
     seq->done = NULL;
+    seq->spoiled = finish == QR_FINISH_ERROR;
     qr_event_chain_add(&engine->out, node);
     qr_scheduler_end(&engine->scheduler, seq);
     if (seq->state == QR_SEQ_ENDED)

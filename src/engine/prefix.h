@@ -14,4 +14,7 @@ bool qr_prefix_writes_shared(const struct qr_blocks *blocks, const struct qr_seq
 void qr_prefix_copy(struct qr_blocks *blocks, struct qr_sequence *seq, struct qr_batch *batch);
 /* The first n tokens are known and computed. */
 void qr_prefix_index(struct qr_blocks *blocks, struct qr_sequence *seq, int n);
+/* It is about to give its blocks back, and no step with it is in flight: all that they hold is indexed, the last one
+ * too, though it is not full, so that a conversation goes on where it stopped. */
+void qr_prefix_keep(struct qr_blocks *blocks, struct qr_sequence *seq);
 #endif

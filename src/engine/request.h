@@ -45,6 +45,7 @@ struct qr_sequence {
     int32_t ahead[QR_MAX_AHEAD + 1]; /* their places, as qr_step.token names them */
     int n_computed;
     int n_flight;     /* steps in flight that it takes part in */
+    bool spoiled;     /* a step with it failed: its K and V are not to be kept */
     bool cancelled;   /* ends once no step with it is in flight; brings nothing any more */
     int max_output;   /* tokens that it may generate: max_tokens and what the context leaves */
     int next_logprob; /* the first prompt position whose log-probability no step was asked for; n_prompt: none */

@@ -85,6 +85,8 @@ static void stop_running(struct qr_scheduler *s, struct qr_sequence *seq)
     memmove(&s->running[i], &s->running[i + 1], (size_t)(s->n_running - i) * sizeof(struct qr_sequence *));
     memmove(&s->share[i], &s->share[i + 1], (size_t)(s->n_running - i) * sizeof(*s->share));
     seq->job->flow->n_running--;
+    if (s->prefix_cache && !seq->spoiled)
+        qr_prefix_keep(&s->blocks, seq);
     drop_blocks(s, seq);
 }
 
@@ -248,17 +250,15 @@ void qr_scheduler_land(struct qr_scheduler *s, const struct qr_batch_item *item)
     struct qr_sequence *seq = item->seq;
     int end = item->position + item->n;
     seq->n_flight--;
-    if (seq->state == QR_SEQ_LEAVING && seq->n_flight == 0) {
-        seq->state = QR_SEQ_ENDED;
-        stop_running(s, seq);
-    }
-    if (seq->state != QR_SEQ_RUNNING)
-        return;
-    if (seq->n_draft > 0) {
+    if (seq->n_draft > 0) { /* what was not taken is as if it had not been there */
         seq->n_draft = 0;
         end = end < seq->n_token - 1 ? end : seq->n_token - 1;
         seq->n_computed = end;
     }
-    if (s->prefix_cache)
+    if (seq->state == QR_SEQ_RUNNING && s->prefix_cache)
         qr_prefix_index(&s->blocks, seq, end < seq->n_token ? end : seq->n_token);
+    if (seq->state == QR_SEQ_LEAVING && seq->n_flight == 0) {
+        seq->state = QR_SEQ_ENDED;
+        stop_running(s, seq);
+    }
 }

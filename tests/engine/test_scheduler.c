@@ -162,6 +162,35 @@ static void a_known_beginning_is_not_computed_again(void **state)
     world_end(w);
 }
 
+/* A second turn, made of the first one, its answer and five new tokens, computes these and the answer's last token,
+ * which nothing was computed from; wherever in a block the first turn ended. */
+static void a_second_turn_computes_what_is_new(void **state)
+{
+    struct world *w = &world;
+    (void)state;
+    for (int n_output = 1; n_output < 40; n_output++)
+        for (int run_ahead = 0; run_ahead < 2; run_ahead++) {
+            struct world_ask ask = {.family = 1, .n_prompt = 50, .max_output = n_output, .n_choice = 1};
+            int32_t token[100];
+            world_make(w, (struct world_shape){40, 512, 4, 4, run_ahead, 0, false});
+            struct qr_sequence *seq = &world_add(w, ask)->choice[0];
+            for (int i = 0; i < 50 + n_output; i++)
+                token[i] = world_token(seq, i);
+            while (w->n_job > 0)
+                world_step(w);
+            ask.n_prompt = 50 + n_output + 5;
+            seq = &world_add(w, ask)->choice[0];
+            for (int i = 0; i < ask.n_prompt; i++)
+                seq->token[i] = i < 50 + n_output ? token[i] : i;
+            uint64_t before = w->n_token;
+            world_step(w);
+            assert_int_equal(w->n_token - before, 6);
+            while (w->n_job > 0)
+                world_step(w);
+            world_end(w);
+        }
+}
+
 /* Further choices share the prompt with the first, but for their last token, with the cache on or off; only the block
  * that is not full is copied. */
 static void choices_share_their_prompt(void **state)
@@ -267,6 +296,7 @@ int main(void)
         cmocka_unit_test(the_youngest_gives_way_and_comes_back),
         cmocka_unit_test(a_long_prompt_is_not_overtaken),
         cmocka_unit_test(a_known_beginning_is_not_computed_again),
+        cmocka_unit_test(a_second_turn_computes_what_is_new),
         cmocka_unit_test(choices_share_their_prompt),
         cmocka_unit_test(no_key_starves_another),
         cmocka_unit_test(blocks_by_count_and_contents),

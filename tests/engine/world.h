@@ -45,6 +45,7 @@ struct world_ask {
     bool logprobs, stops; /* stops: some of its tokens end it */
     uint64_t key, salt;
 };
+int32_t world_token(const struct qr_sequence *seq, int position); /* of the prompt, or what it will say */
 struct qr_job *world_add(struct world *w, struct world_ask ask);
 void world_cancel(struct world *w, struct qr_job *job);
 /* Plans, launches, lands as the engine does; false: nothing was to be done. */
