@@ -152,6 +152,9 @@ static int serve(const struct cli_command *command, struct serve *v, const char 
     int code = load_and_wait(command, v, server, model);
     cli_notify("STOPPING=1");
     draining = NULL;
+    qr_server_stop(server);
+    qr_engine_destroy(v->session.engine); /* before what its requests point to */
+    v->session.engine = NULL;
     qr_server_destroy(server);
     cli_close(&v->session);
     return code == CLI_GO_ON ? CLI_OK : code;

@@ -4,7 +4,7 @@
 #include "server/openai_request.h"
 
 struct qr_openai_parse {
-    const struct qr_model *model;
+    struct qr_model *model;
     const json_t *body;
     struct qr_openai_request *request;
     struct qr_openai_error *error;
@@ -23,4 +23,6 @@ enum qr_status qr_openai_read_ids(struct qr_openai_parse *p, const char *key, co
                                   int32_t **ids, size_t *n);
 /* openai_prompt.c: "prompt", or "messages" with what the chat template takes. */
 enum qr_status qr_openai_read_prompts(struct qr_openai_parse *p);
+/* openai_format.c: what the answer must look like. */
+enum qr_status qr_openai_read_format(struct qr_openai_parse *p);
 #endif

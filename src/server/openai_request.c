@@ -57,7 +57,11 @@ static const struct field {
     {"echo", IN_BOTH, READ},
     {"suffix", IN_BOTH, REFUSED},
     {"prompt_logprobs", IN_BOTH, READ},
-    {"response_format", IN_BOTH, REFUSED},
+    {"response_format", IN_BOTH, READ},
+    {"structured_outputs", IN_BOTH, READ},
+    {"guided_json", IN_BOTH, READ},
+    {"guided_regex", IN_BOTH, READ},
+    {"guided_choice", IN_BOTH, READ},
     {"functions", IN_CHAT, REFUSED},
     {"function_call", IN_CHAT, REFUSED},
     {"parallel_tool_calls", IN_CHAT, REFUSED},
@@ -107,9 +111,6 @@ enum qr_status qr_openai_no_memory(struct qr_openai_parse *p, const char *key)
 /* Does this value ask for nothing, so that there is nothing to refuse? */
 static bool is_neutral(const char *key, const json_t *value)
 {
-    const char *type = json_string_value(json_object_get(value, "type"));
-    if (strcmp(key, "response_format") == 0)
-        return type && strcmp(type, "text") == 0;
     if (strcmp(key, "modalities") == 0) {
         const char *only = json_array_size(value) == 1 ? json_string_value(json_array_get(value, 0)) : NULL;
         return only && strcmp(only, "text") == 0;
@@ -196,10 +197,11 @@ static enum qr_status read_all(struct qr_openai_parse *p, int max_len)
     QR_TRY(check_fields(p));
     QR_TRY(qr_openai_read_sampling(p));
     QR_TRY(qr_openai_read_prompts(p));
-    return check_as_engine(p, max_len);
+    QR_TRY(check_as_engine(p, max_len));
+    return qr_openai_read_format(p);
 }
 
-enum qr_status qr_openai_request_read(const struct qr_model *model, int max_len, enum qr_openai_api api, json_t *body,
+enum qr_status qr_openai_request_read(struct qr_model *model, int max_len, enum qr_openai_api api, json_t *body,
                                       struct qr_openai_request *request, struct qr_openai_error *error)
 {
     struct qr_openai_parse p = {.model = model, .body = body, .request = request, .error = error};
@@ -221,6 +223,7 @@ void qr_openai_request_free(struct qr_openai_request *request)
     free(request->bias);
     free(request->stop);
     free(request->stop_ids);
+    qr_constraint_free(&request->constraint);
     json_decref(request->body);
     *request = (struct qr_openai_request){0};
 }
@@ -233,5 +236,6 @@ struct qr_request qr_openai_engine_request(const struct qr_openai_request *reque
         .sampling = request->sampling,
         .n = request->n,
         .priority = request->priority,
+        .constraint = request->constrained ? &request->constraint : NULL,
     };
 }

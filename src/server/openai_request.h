@@ -33,6 +33,8 @@ struct qr_openai_request {
     size_t n_prompt;
     const char *ignored[QR_OPENAI_MAX_IGNORED]; /* fields that have no effect here */
     size_t n_ignored;
+    bool constrained; /* what the answer must look like */
+    struct qr_constraint constraint;
     /* memory of sampling's arrays */
     struct qr_logit_bias *bias;
     const char **stop;
@@ -42,7 +44,7 @@ struct qr_openai_request {
 /* Reads body for this model, in an engine whose sequences reach max_len tokens. Without a field the model's
  * generation_config or OpenAI's default holds. On error *request is empty and error tells the field. What it accepts the
  * engine accepts too, unless its queue is full or memory runs out. */
-enum qr_status qr_openai_request_read(const struct qr_model *model, int max_len, enum qr_openai_api api, json_t *body,
+enum qr_status qr_openai_request_read(struct qr_model *model, int max_len, enum qr_openai_api api, json_t *body,
                                       struct qr_openai_request *request, struct qr_openai_error *error);
 void qr_openai_request_free(struct qr_openai_request *request); /* a zeroed struct is fine */
 /* The engine's request for prompt i; it points into *request. */

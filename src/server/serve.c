@@ -176,7 +176,7 @@ int qr_server_port(const struct qr_server *server)
     return qr_http_port(server->http);
 }
 
-enum qr_status qr_server_attach(struct qr_server *s, const struct qr_model *model, struct qr_engine *engine,
+enum qr_status qr_server_attach(struct qr_server *s, struct qr_model *model, struct qr_engine *engine,
                                 struct qr_err *err)
 {
     int loading = QR_SERVE_LOADING;
@@ -206,13 +206,20 @@ enum qr_serve_end qr_server_wait(struct qr_server *s)
     return s->end;
 }
 
+void qr_server_stop(struct qr_server *s)
+{
+    qr_workers_destroy(s->workers);
+    qr_live_stop(&s->live);
+    qr_http_destroy(s->http); /* tells qr_serve_gone of what is open */
+    s->workers = NULL;
+    s->http = NULL;
+}
+
 void qr_server_destroy(struct qr_server *s)
 {
     if (!s)
         return;
-    qr_workers_destroy(s->workers);
-    qr_live_stop(&s->live);
-    qr_http_destroy(s->http); /* tells qr_serve_gone of what is open */
+    qr_server_stop(s);
     qr_live_free(&s->live);
     struct event *const events[] = {s->wake, s->control, s->tick};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)

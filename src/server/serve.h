@@ -39,10 +39,11 @@ struct qr_server;
 enum qr_status qr_server_create(const struct qr_serve_options *options, struct qr_server **server, struct qr_err *err);
 int qr_server_port(const struct qr_server *server);
 /* From now on requests are answered. model and engine must outlive the server. */
-enum qr_status qr_server_attach(struct qr_server *server, const struct qr_model *model, struct qr_engine *engine,
+enum qr_status qr_server_attach(struct qr_server *server, struct qr_model *model, struct qr_engine *engine,
                                 struct qr_err *err);
 /* No new requests; ends when the running ones have. May be called from a signal handler, and more than once. */
 void qr_server_drain(struct qr_server *server);
 enum qr_serve_end qr_server_wait(struct qr_server *server); /* until it ended */
-void qr_server_destroy(struct qr_server *server);           /* after wait, before the engine is destroyed */
+void qr_server_stop(struct qr_server *server);    /* after wait: ends all its threads, closes every connection */
+void qr_server_destroy(struct qr_server *server); /* after stop and after the engine was destroyed */
 #endif

@@ -17,7 +17,7 @@ struct qr_server {
     pthread_t loop;
     atomic_int state;     /* enum qr_serve_state */
     atomic_bool attached; /* from then on what follows is set */
-    const struct qr_model *model;
+    struct qr_model *model;
     struct qr_engine *engine;
     size_t max_token_bytes; /* of the longest token: text longer than all the context's tokens is not tokenized */
     struct qr_workers *workers;

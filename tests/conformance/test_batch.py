@@ -104,7 +104,7 @@ BAD = {  # custom_id -> (line, field that the error must name)
     "temperature": (line("temperature", {"prompt": "x", "temperature": -1}), "temperature"),
     "bias": (line("bias", {"prompt": "x", "logit_bias": {"99999": 1}}), "logit_bias"),
     "suffix": (line("suffix", {"prompt": "x", "suffix": "y"}), "suffix"),
-    "format": (line("format", {"messages": [], "response_format": {"type": "json_object"}}, CHAT), "response_format"),
+    "format": (line("format", {"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "yaml"}}, CHAT), "response_format"),
     "typo": (line("typo", {"prompt": "x", "temprature": 1}), "temprature"),
     "empty": (line("empty", {"messages": []}, CHAT), "messages"),
     "long": (line("long", {"prompt": [1] * 100000}), "prompt"),

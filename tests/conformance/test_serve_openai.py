@@ -1,9 +1,11 @@
 """The openai package against `quire serve`, as its users call it; what the server says equals what the commands say."""
 
 import json
+import re
 import threading
 
 import openai
+import pydantic
 import pytest
 
 from server import Server, events
@@ -173,7 +175,8 @@ def test_errors_are_its_exceptions(client, name, server):
         {"logit_bias": {"99999999": 1}},
         {"extra_body": {"no_such_field": 1}},
         {"extra_body": {"min_tokens": 10, "max_tokens": 5}},
-        {"response_format": {"type": "json_object"}},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "no such"}}}},
+        {"extra_body": {"guided_regex": "(", "max_tokens": 5}},
     ]
     for more in bad:
         with pytest.raises(openai.BadRequestError) as caught:
@@ -185,6 +188,67 @@ def test_errors_are_its_exceptions(client, name, server):
         client.completions.create(model=name, prompt="x", stream=True, temperature=-1)
     _, fields, _ = server.ask("/v1/completions", {"prompt": "x", "max_tokens": 1, "user": "me", "store": False})
     assert "x-quire-ignored-fields: user, store" in fields
+
+
+class City(pydantic.BaseModel):
+    name: str
+    country: str
+    population: int
+    rivers: list[str] = pydantic.Field(max_length=3)
+
+
+def test_json_schema_with_pydantic(client, name):
+    messages = [{"role": "user", "content": "Describe Paris as JSON."}]
+    parsed = client.chat.completions.parse(
+        model=name, messages=messages, response_format=City, temperature=0, max_tokens=300
+    )
+    (choice,) = parsed.choices
+    assert choice.finish_reason in ("stop", "length")
+    if choice.finish_reason == "stop":
+        assert isinstance(choice.message.parsed, City)
+    for seed in range(4):
+        answer = client.chat.completions.create(
+            model=name,
+            messages=messages,
+            temperature=1,
+            seed=seed,
+            n=2,
+            max_tokens=40,
+            response_format={
+                "type": "json_schema",
+                "json_schema": {
+                    "name": "x",
+                    "strict": True,
+                    "schema": {
+                        "type": "object",
+                        "properties": {"big": {"type": "boolean"}, "kind": {"enum": ["city", "town"]}},
+                        "required": ["big", "kind"],
+                        "additionalProperties": False,
+                    },
+                },
+            },
+        )
+        for choice in answer.choices:
+            value = json.loads(choice.message.content)
+            assert isinstance(value["big"], bool) and value["kind"] in ("city", "town") and len(value) == 2
+            assert choice.finish_reason == "stop"
+
+
+def test_json_object_regex_and_choice(client, name, server):
+    options = {"model": name, "messages": QUESTION, "temperature": 1, "seed": 3}
+    streamed = client.chat.completions.create(
+        **options, response_format={"type": "json_object"}, max_tokens=200, stream=True
+    )
+    chunks = [chunk.choices[0] for chunk in streamed]
+    text = "".join(chunk.delta.content or "" for chunk in chunks)
+    assert text.startswith("{") and (chunks[-1].finish_reason == "length" or isinstance(json.loads(text), dict))
+    for more, good in [
+        ({"structured_outputs": {"regex": "[0-9]{3}-[a-z]{2}"}}, r"[0-9]{3}-[a-z]{2}"),
+        ({"guided_choice": ["Paris", "Rome"]}, "Paris|Rome"),
+        ({"guided_json": {"type": "integer", "minimum": 5, "maximum": 9}}, "[5-9]"),
+    ]:
+        answer = client.chat.completions.create(**options, extra_body=more, max_tokens=20)
+        assert re.fullmatch(good, answer.choices[0].message.content)
 
 
 def test_many_clients_get_what_each_gets_alone(client, name):

@@ -209,9 +209,17 @@ static void too_many(void **state)
 static void refused_and_ignored(void **state)
 {
     static const char *const refused[] = {
-        "\"best_of\": 2",     "\"echo\": 1",      "\"suffix\": \"x\"",    "\"prompt_logprobs\": 21",
-        "\"temprature\": 1",  "\"tools\": [{}]",  "\"top_logprobs\": 1", "\"messages\": []",
-        "\"response_format\": {\"type\": \"json_object\"}",
+        "\"best_of\": 2",
+        "\"echo\": 1",
+        "\"suffix\": \"x\"",
+        "\"prompt_logprobs\": 21",
+        "\"temprature\": 1",
+        "\"tools\": [{}]",
+        "\"top_logprobs\": 1",
+        "\"messages\": []",
+        "\"response_format\": {\"type\": \"yaml\"}",
+        "\"guided_regex\": \"(\"",
+        "\"structured_outputs\": {\"grammar\": \"x\"}",
     };
     static const char *const neutral[] = {"\"echo\": false",     "\"suffix\": \"\"",
                                           "\"best_of\": null",   "\"response_format\": {\"type\": \"text\"}",

@@ -75,8 +75,9 @@ static void close_place(struct place *p, enum qr_serve_end end)
 {
     qr_server_drain(p->server);
     assert_int_equal(qr_server_wait(p->server), end);
-    qr_server_destroy(p->server);
+    qr_server_stop(p->server);
     qr_engine_destroy(p->engine);
+    qr_server_destroy(p->server);
 }
 
 /* ---------------------------------------------------------------- a load */
@@ -279,8 +280,9 @@ static void an_engine_that_hangs(void **state)
     assert_int_equal(qr_server_wait(p.server), QR_SERVE_DEAD);
     atomic_store(&p.stub->hang, false); /* so that this process can go on, unlike a real one */
     free_texts(&c, N);
-    qr_server_destroy(p.server);
+    qr_server_stop(p.server);
     qr_engine_destroy(p.engine);
+    qr_server_destroy(p.server);
 }
 
 /* A step that takes twice the limit, in an executor that works all the time, is no death. */
