@@ -355,7 +355,7 @@ uint32_t qr_gr_rule(struct qr_gr_builder *b)
 {
     struct qr_grammar *g = b->g;
 
-    if (!qr_gr_room(b, &g->rule, g->n_rule, &g->room_rule, sizeof *g->rule))
+    if (b->status != QR_OK || !qr_gr_room(b, &g->rule, g->n_rule, &g->room_rule, sizeof *g->rule))
         return 0;
     g->rule[g->n_rule] = (struct qr_gr_rule){0};
     return g->n_rule++;
@@ -365,7 +365,7 @@ uint32_t qr_gr_limit(struct qr_gr_builder *b, uint32_t min, uint32_t max)
 {
     struct qr_grammar *g = b->g;
 
-    if (!qr_gr_room(b, &g->limit, g->n_limit, &g->room_limit, sizeof *g->limit))
+    if (b->status != QR_OK || !qr_gr_room(b, &g->limit, g->n_limit, &g->room_limit, sizeof *g->limit))
         return 0;
     g->limit[g->n_limit].min = min + 1;
     g->limit[g->n_limit].max = max > QR_RE_MANY - 1 ? QR_RE_MANY : max + 1;
