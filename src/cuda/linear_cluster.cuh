@@ -1,8 +1,8 @@
 // linear_cluster.cuh - y[T, rows] = x[T, K] W^T for some tokens where K is cut: a cluster of blocks shares the cuts of a tile.
 //
-// Tiles and stages are linear_large.cuh's. In a round each of C blocks multiplies one cut of the same GROUPS x 64 rows x N tokens and leaves it
-// in its shared memory; then each adds up 1 / C of the tile, reading the others' shared memory from left to right. Nothing passes
-// through global memory but operands and y. Blocks meet by two barriers that count blocks: `ready` (all cuts of a round lie there),
+// Tiles and stages are linear_large.cuh's. In a round each of C blocks multiplies one cut of the same GROUPS x 64 rows x N tokens and
+// leaves it in its shared memory; then each adds a share of the tokens, reading the others' from left to right. Nothing passes through
+// global memory but operands and y. Blocks meet by two barriers that count blocks: `ready` (all cuts of a round are there),
 // `read` (all have read this block's). Bits are those of linear_small.cuh.
 #pragma once
 #include "cuda/linear_large.cuh"
@@ -10,12 +10,14 @@
 // A tile is handed over in PARTS of its tokens where it is too large beside the ring.
 template <int GROUPS, int N, int C> struct cluster_shape {
     static constexpr int rows = GROUPS * 64, threads = (GROUPS + 1) * 128, blocks = GROUPS > 1 ? 1 : 2;
-    static constexpr int parts = N > 128 ? 2 : 1, tokens = N / parts, stride = rows + 4; // floats: free of conflicts
-    static constexpr int a_bytes = rows * LARGE_K * 2, b_bytes = N * LARGE_K * 2, cut_bytes = tokens * stride * 4;
-    static constexpr int fit = (227 * 1024 / blocks - 2048 - cut_bytes) / (a_bytes + b_bytes), stages = fit > 6 ? 6 : fit;
-    static constexpr int shared = stages * (a_bytes + b_bytes) + cut_bytes + 1024 + stages * 16 + 16;
-    static constexpr int fours = rows / 4 * tokens, share = (fours + C - 1) / C; // pieces of 16 bytes of a part; of a block
-    static constexpr int each = (share + GROUPS * 128 - 1) / (GROUPS * 128);     // of a thread
+    static constexpr int parts = N > 128 ? 2 : 1, tokens = N / parts, stride = rows + 4; // floats: few conflicts
+    static constexpr int share = (tokens + C - 1) / C; // tokens of a part that a block adds
+    static constexpr int a_bytes = rows * LARGE_K * 2, b_bytes = N * LARGE_K * 2, sum_bytes = tokens * stride * 4;
+    static constexpr int fit = (227 * 1024 / blocks - 2048 - sum_bytes) / (a_bytes + b_bytes),
+                         stages = fit > 6 ? 6 : fit;
+    static constexpr int shared = stages * (a_bytes + b_bytes) + sum_bytes + 1024 + stages * 16 + 16;
+    static constexpr int fours = rows / 4 * share,
+                         each = (fours + GROUPS * 128 - 1) / (GROUPS * 128); // a thread's pieces of 16 bytes
 };
 
 template <int GROUPS, int N, int C>
@@ -29,8 +31,9 @@ __global__ void __launch_bounds__((cluster_shape<GROUPS, N, C>::threads), (clust
     char *base = raw + (1024 - shared_u32(raw) % 1024) % 1024;
     auto b_stage = [&](int s) { return base + s * shape::b_bytes; };
     auto a_stage = [&](int s) { return base + STAGES * shape::b_bytes + s * shape::a_bytes; };
-    float *cut_sums = (float *)(base + STAGES * (shape::a_bytes + shape::b_bytes)); // [tokens of a part][stride]
-    uint64_t *full = (uint64_t *)((char *)cut_sums + shape::cut_bytes), *empty = full + STAGES, *ready = empty + STAGES, *read = ready + 1;
+    float *cuts = (float *)(base + STAGES * (shape::a_bytes + shape::b_bytes)); // [tokens of a part][stride]
+    uint64_t *full = (uint64_t *)((char *)cuts + shape::sum_bytes), *empty = full + STAGES, *ready = empty + STAGES,
+             *read = ready + 1;
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, rank = blockIdx.x % C;
     const int row_tiles = (p.w.rows + shape::rows - 1) / shape::rows, tile = blockIdx.x / C;
     const int row_tile = tile % row_tiles, token_tile = tile / row_tiles;
@@ -101,7 +104,7 @@ __global__ void __launch_bounds__((cluster_shape<GROUPS, N, C>::threads), (clust
     wait_for_previous();
     const int g = lane / 4, t = lane % 4, strip = (group - 1) * 4 + warp, me = threadIdx.x - 128;
     float4 sum[PARTS][shape::each];
-    int met = 0;
+    int met = 0, first = token_tile * N;
     for (int round = 0; round < rounds; round++) {
         float acc[N / 2];
         for (int i = 0; i < chain; i++) {
@@ -126,33 +129,30 @@ __global__ void __launch_bounds__((cluster_shape<GROUPS, N, C>::threads), (clust
 #pragma unroll
             for (int i = 0; i < N / 2 / PARTS; i += i % 2 ? 3 : 1) {
                 int e = part * (N / 2 / PARTS) + i;
-                *(float2 *)(cut_sums + (i / 4 * 8 + 2 * t + i % 2) * shape::stride + strip * 16 + 2 * g) =
+                *(float2 *)(cuts + (i / 4 * 8 + 2 * t + i % 2) * shape::stride + strip * 16 + 2 * g) =
                     make_float2(acc[e], acc[e + 2]);
             }
             meet(1, THREADS);
             if (me < C)
                 barrier_arrive_at(shared_of(ready, me));
             barrier_wait_cluster(ready, met & 1);
+            float4 v[shape::each][C];
+#pragma unroll
+            for (int i = 0; i < shape::each; i++)
+#pragma unroll
+                for (int c = 0; c < C; c++) {
+                    int four = i * THREADS + me,
+                        token = min(rank * shape::share + four / (shape::rows / 4), shape::tokens - 1);
+                    const float *at = cuts + token * shape::stride + four % (shape::rows / 4) * 4;
+                    v[i][c] = load_shared_of(shared_of(at, c));
+                }
 #pragma unroll
             for (int i = 0; i < shape::each; i++) {
-                int piece = i * THREADS + me, four = rank * shape::share + piece;
-                if (piece >= shape::share || four >= shape::fours)
-                    continue;
-                const float *at = cut_sums + four / (shape::rows / 4) * shape::stride + four % (shape::rows / 4) * 4;
-                float4 v[C];
-#pragma unroll
-                for (int c = 0; c < C; c++)
-                    v[c] = load_shared_of(shared_of(at, c));
                 float4 to = round ? sum[part][i] : make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
 #pragma unroll
                 for (int c = 0; c < C; c++)
-                    to = make_float4(to.x + v[c].x, to.y + v[c].y, to.z + v[c].z, to.w + v[c].w);
+                    to = make_float4(to.x + v[i][c].x, to.y + v[i][c].y, to.z + v[i][c].z, to.w + v[i][c].w);
                 sum[part][i] = to;
-                int token = token_tile * N + part * shape::tokens + four / (shape::rows / 4),
-                    row = row_tile * shape::rows + four % (shape::rows / 4) * 4;
-                size_t place = (size_t)token * p.w.rows + row;
-                if (round == rounds - 1 && token < p.tokens && row < p.w.rows)
-                    *(float4 *)(p.y + place) = finish(p, place, row, to);
             }
             meet(1, THREADS);
             if (me < C)
@@ -160,6 +160,17 @@ __global__ void __launch_bounds__((cluster_shape<GROUPS, N, C>::threads), (clust
             met++;
         }
     }
+#pragma unroll
+    for (int part = 0; part < PARTS; part++)
+#pragma unroll
+        for (int i = 0; i < shape::each; i++) {
+            int four = i * THREADS + me, in_part = rank * shape::share + four / (shape::rows / 4);
+            int token = first + part * shape::tokens + in_part,
+                row = row_tile * shape::rows + four % (shape::rows / 4) * 4;
+            size_t place = (size_t)token * p.w.rows + row;
+            if (four < shape::fours && in_part < shape::tokens && token < p.tokens && row < p.w.rows)
+                *(float4 *)(p.y + place) = finish(p, place, row, sum[part][i]);
+        }
     barrier_wait_cluster(read, met & 1 ^ 1); // nobody reads here any more: the block may end
 #endif
 }

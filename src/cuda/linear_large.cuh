@@ -3,7 +3,7 @@
 // A block takes GROUPS x 64 rows x N tokens. Stages of 64 k: bulk copies of 2 KB bring the weights, already the A operand of each
 // warp (LDS.128 to registers), one tensor copy brings N tokens with the 128-byte swizzle as B. Each warpgroup multiplies 64 rows,
 // one warp copies. CUT: at the end of a chain the accumulators are added to a second set; without, K is one chain.
-// SPLIT: a block takes one cut, and the last of a tile adds them. Each form gives the bits of linear_small.cuh.
+// SPLIT: a block takes one cut, and those of a tile share in adding them. Each form gives the bits of linear_small.cuh.
 #pragma once
 #include "cuda/linear_small.cuh"
 
@@ -59,34 +59,46 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
         barrier_init_done();
     }
     __syncthreads();
-    wait_for_previous();
+    let_next_start();
     if (group == 0) {
         if (GROUPS > 1)
             fewer_registers<24>();
         if (warp != 0)
             return;
-        int s = 0, turn = 0;
+        int s = 0, turn = 0, first = min(STAGES, stages);
         for (int u = blockIdx.x; u < units; u += gridDim.x) {
             large_unit at = large_unit_of(u, row_tiles, token_tiles, band);
             int strips = min(STRIPS, p.w.rows / 16 - at.row * STRIPS), k0 = FORM == SPLIT ? at.cut * chain : 0;
             const uint4 *from = p.w.tiles + ((size_t)(at.row * STRIPS + lane) * (p.w.k / 16) + k0 * 4) * 32;
-            for (int i = 0; i < stages; i++) {
-                barrier_wait(empty + s, turn & 1 ^ 1);
-                if (lane == 0) {
-                    barrier_expect(full + s, shape::b_bytes + strips * 2048);
-                    copy_box(b_stage(s), &map, (k0 + i) * LARGE_K, at.token * N, full + s);
-                }
+            auto weights = [&](int i, int to) {
+                if (lane == 0)
+                    barrier_expect(full + to, shape::b_bytes + strips * 2048);
                 __syncwarp();
                 if (lane < strips)
-                    copy_bulk(a_stage(s) + lane * 2048, from + i * 128, 2048, full + s);
+                    copy_bulk(a_stage(to) + lane * 2048, from + i * 128, 2048, full + to);
+            };
+            if (first) { // weights do not depend on the kernel before: the ring fills with them while it ends
+                for (int i = 0; i < first; i++)
+                    weights(i, i);
+                wait_for_previous();
+            }
+            for (int i = 0; i < stages; i++) {
+                if (i >= first) {
+                    barrier_wait(empty + s, turn & 1 ^ 1);
+                    weights(i, s);
+                }
+                if (lane == 0)
+                    copy_box(b_stage(s), &map, (k0 + i) * LARGE_K, at.token * N, full + s);
                 if (++s == STAGES) {
                     s = 0;
                     turn++;
                 }
             }
+            first = 0;
         }
         return;
     }
+    wait_for_previous();
     if (GROUPS > 1)
         more_registers<shape::registers>();
     const int g = lane / 4, t = lane % 4, strip = (group - 1) * 4 + warp;
@@ -135,25 +147,31 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
                 *(float2 *)(to + place) = FORM == SPLIT ? v : finish(p, place, row + 2 * g, v);
             }
         if (FORM == SPLIT) {
-            __shared__ unsigned before;
-            unsigned *count = p.count + at.row * token_tiles + at.token;
             __threadfence();
             meet(1, GROUPS * 128);
             if (threadIdx.x == 128)
-                before = atomicAdd(count, 1);
-            meet(1, GROUPS * 128);
-            if (before == (unsigned)p.w.cuts - 1) {
-                __threadfence();
-                if (threadIdx.x == 128)
-                    *count = 0;
-                int many = min(N, p.tokens - at.token * N);
-                for (int i = threadIdx.x - 128; i < many * GROUPS * 16; i += GROUPS * 128) {
-                    int r = at.row * shape::rows + i % (GROUPS * 16) * 4;
-                    if (r < p.w.rows)
-                        add_cuts(p, (at.token * N + i / (GROUPS * 16)) * rows + r, r);
-                }
-            }
+                atomicAdd(p.count + at.row * token_tiles + at.token, 1);
         }
+    }
+    // All cuts of this block are on their way; now it adds its share of each tile that it had a cut of, when the others' are there.
+    // No block waits before it has done all of its products, so none waits for ever.
+    for (int u = blockIdx.x; FORM == SPLIT && u < units; u += gridDim.x) {
+        large_unit at = large_unit_of(u, row_tiles, token_tiles, band);
+        unsigned *count = p.count + at.row * token_tiles + at.token;
+        if (threadIdx.x == 128)
+            while (load_acquire(count) < (unsigned)p.w.cuts) {
+            }
+        meet(1, GROUPS * 128);
+        constexpr int FOURS = GROUPS * 16;
+        const int many = min(N, p.tokens - at.token * N) * FOURS, share = (many + p.w.cuts - 1) / p.w.cuts;
+        for (int i = at.cut * share + threadIdx.x - 128; i < min((at.cut + 1) * share, many); i += GROUPS * 128) {
+            int row = at.row * shape::rows + i % FOURS * 4;
+            if (row < p.w.rows)
+                add_cuts<12>(p, (size_t)(at.token * N + i / FOURS) * p.w.rows + row, row);
+        }
+        meet(1, GROUPS * 128);
+        if (threadIdx.x == 128 && atomicAdd(count, 1) == 2 * p.w.cuts - 1)
+            *count = 0;
     }
 #endif
 }

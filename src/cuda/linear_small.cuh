@@ -57,19 +57,19 @@ static __host__ __device__ inline chain_range chains_of(const packed_weight &w, 
     return r;
 }
 
-// Four neighbours of y from all cuts in `work`, from left to right; the loads go ahead of the sums.
-static __device__ inline void add_cuts(const linear_args &p, size_t at, int row)
+// Four neighbours of y from all cuts in `work`, from left to right; AHEAD loads go ahead of the sums.
+template <int AHEAD> static __device__ inline void add_cuts(const linear_args &p, size_t at, int row)
 {
     size_t stride = (size_t)p.tokens * p.w.rows;
     float4 sum = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
-    for (int c = 0; c < p.w.cuts; c += 8) {
-        float4 v[8];
+    for (int c = 0; c < p.w.cuts; c += AHEAD) {
+        float4 v[AHEAD];
 #pragma unroll
-        for (int i = 0; i < 8; i++)
+        for (int i = 0; i < AHEAD; i++)
             if (c + i < p.w.cuts)
                 v[i] = __ldcg((const float4 *)(p.work + (c + i) * stride + at));
 #pragma unroll
-        for (int i = 0; i < 8; i++)
+        for (int i = 0; i < AHEAD; i++)
             if (c + i < p.w.cuts)
                 sum = make_float4(sum.x + v[i].x, sum.y + v[i].y, sum.z + v[i].z, sum.w + v[i].w);
     }
@@ -120,7 +120,7 @@ static __device__ inline void add_chains(const linear_args &p, int strip, float 
     if (lane == 0)
         p.count[strip] = 0;
     for (int i = lane; i < 4 * T; i += 32)
-        add_cuts(p, (i / 4) * rows + at + i % 4 * 4, (int)at + i % 4 * 4);
+        add_cuts<8>(p, (i / 4) * rows + at + i % 4 * 4, (int)at + i % 4 * 4);
 }
 
 template <int N8, bool WHOLE> __global__ void __launch_bounds__(512) linear_small(const __grid_constant__ linear_args p)

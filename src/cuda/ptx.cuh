@@ -31,6 +31,13 @@ static __device__ inline uint4 load_stream(const void *p)
     return v;
 }
 
+static __device__ inline unsigned load_acquire(const unsigned *p)
+{
+    unsigned v;
+    asm volatile("ld.acquire.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+
 static __device__ inline void prefetch_l2(const void *p)
 {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
@@ -111,7 +118,7 @@ static __device__ inline void copy_box(void *to, const CUtensorMap *map, int x, 
 static __device__ inline uint32_t shared_of(const void *p, int rank)
 {
     uint32_t r;
-    asm volatile("mapa.shared::cluster.u32 %0,%1,%2;" : "=r"(r) : "r"(shared_u32(p)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0,%1,%2;" : "=r"(r) : "r"(shared_u32(p)), "r"(rank));
     return r;
 }
 static __device__ inline void barrier_arrive_at(uint32_t b)
@@ -125,13 +132,10 @@ static __device__ inline void barrier_wait_cluster(uint64_t *b, uint32_t parity)
                  "r"(parity)
                  : "memory");
 }
-static __device__ inline float4 load_shared_of(uint32_t p)
+static __device__ inline float4 load_shared_of(uint32_t p) // in the order of what else is volatile: after a wait
 {
     float4 v;
-    asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3},[%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(p)
-                 : "memory");
+    asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(p));
     return v;
 }
 static __device__ inline void meet_cluster()

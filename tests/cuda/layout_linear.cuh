@@ -1,5 +1,6 @@
-// layout_linear.cuh - part (b) of layout.cu: each shape of Qwen2.5-1.5B at T = 1, 8, 64, 512, 4096 from one packed weight.
+// layout_linear.cuh - part (b) of layout.cu: each shape of Qwen2.5-1.5B at T = 1 to 4096 from one packed weight.
 #pragma once
+#include "cuda/linear_cluster.cuh"
 #include "cuda/linear_large.cuh"
 #include "peer.cuh"
 
@@ -23,17 +24,33 @@ static __global__ void linear_error(const __nv_bfloat16 *w, const __nv_bfloat16 
     }
 }
 
+// How many of y differ from (want + bias) + add.
+static __global__ void count_unfinished(const float *y, const float *want, const float *bias, const float *add,
+                                        size_t n, int rows, unsigned long long *out)
+{
+    unsigned long long differ = 0;
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x)
+        differ += __float_as_uint(y[i]) != __float_as_uint(__fadd_rn(__fadd_rn(want[i], bias[i % rows]), add[i]));
+    if (differ)
+        atomicAdd(out, differ);
+}
+static __global__ void fill_floats(float *p, size_t n, uint32_t seed)
+{
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x)
+        p[i] = (float)hash_u32(i, seed) * 0x1p-31f - 1.0f;
+}
+
 struct linear_case {
     int rows, K, cuts, sms, copies;
     __nv_bfloat16 *plain, *x;
     uint4 *packed;
     float *y, *work;
     unsigned *count;
-    CUtensorMap maps[5];
+    const float *bias, *add;
 
     linear_args args(int T, int copy = 0) const
     {
-        return {{packed + (size_t)(copy % copies) * rows * K / 8, rows, K, cuts}, x, y, work, count, T};
+        return {{packed + (size_t)(copy % copies) * rows * K / 8, rows, K, cuts}, x, y, work, count, T, bias, add};
     }
 };
 
@@ -66,6 +83,29 @@ static void run_large(const linear_case &c, int T, int copy, cudaStream_t s)
     int units = row_tiles * token_tiles * (FORM == SPLIT ? c.cuts : 1);
     launch_early(linear_large<GROUPS, N, FORM>, std::min(units, c.sms * shape::blocks), shape::threads, shape::shared,
                  s, c.args(T, copy), token_map(c.x, T, c.K, N), std::min(row_tiles, 24 / GROUPS));
+}
+
+template <int GROUPS, int N, int C> static void run_cluster(const linear_case &c, int T, int copy, cudaStream_t s)
+{
+    using shape = cluster_shape<GROUPS, N, C>;
+    int tiles = (c.rows + shape::rows - 1) / shape::rows * ((T + N - 1) / N);
+    cudaLaunchConfig_t l = {};
+    cudaLaunchAttribute at[2];
+    l.gridDim = tiles * C;
+    l.blockDim = shape::threads;
+    l.dynamicSmemBytes = shape::shared;
+    l.stream = s;
+    l.attrs = at;
+    l.numAttrs = 2;
+    at[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    at[0].val.programmaticStreamSerializationAllowed = 1;
+    at[1].id = cudaLaunchAttributeClusterDimension;
+    at[1].val.clusterDim.x = C;
+    at[1].val.clusterDim.y = at[1].val.clusterDim.z = 1;
+    CHECK(
+        cudaFuncSetAttribute(linear_cluster<GROUPS, N, C>, cudaFuncAttributeMaxDynamicSharedMemorySize, shape::shared));
+    if (c.cuts % C == 0)
+        CHECK(cudaLaunchKernelEx(&l, linear_cluster<GROUPS, N, C>, c.args(T, copy), token_map(c.x, T, c.K, N)));
 }
 
 // `warps` a block, a chain a warp where the device holds that many: blocks are small, so that those of the next kernel find room.
@@ -103,25 +143,51 @@ static std::vector<linear_way> ways_of(const linear_case &c)
         small("mma, chain a warp, 8", T, 8, run_small<1, false>);
         small("mma, chain a warp, 16", T, 16, run_small<1, false>);
     }
+    small("mma, 16 rows a warp, 16", 16, 16, run_small<2, true>);
+    small("mma, 16 rows a warp, 16", 32, 16, run_small<4, true>);
+    if (c.cuts > 1) {
+        small("mma, chain a warp, 8", 16, 8, run_small<2, false>);
+        small("mma, chain a warp, 16", 16, 16, run_small<2, false>);
+        small("mma, chain a warp, 8", 32, 8, run_small<4, false>);
+    }
     auto large = [&](const char *name, int T, void (*f)(const linear_case &, int, int, cudaStream_t)) {
         v.push_back({name, T, [=](const linear_case &c, int copy, cudaStream_t s) { f(c, T, copy, s); }});
     };
+    auto cluster = [&](const char *name, int T, int C, void (*f)(const linear_case &, int, int, cudaStream_t)) {
+        if (c.cuts % C == 0)
+            large(name, T, f);
+    };
     if (c.cuts > 1) {
-        large("wgmma 64x64, split", 64, run_large<1, 64, SPLIT>);
-        large("wgmma 128x64, split", 64, run_large<2, 64, SPLIT>);
-        large("wgmma 64x64, split", 512, run_large<1, 64, SPLIT>);
-        large("wgmma 128x128, split", 512, run_large<2, 128, SPLIT>);
-        large("wgmma 64x64, cut", 512, run_large<1, 64, CUT>);
-        large("wgmma 128x128, cut", 512, run_large<2, 128, CUT>);
-        large("wgmma 192x128, cut", 512, run_large<3, 128, CUT>);
+        for (int T : {16, 32, 64}) {
+            large("wgmma 64x64, split", T, run_large<1, 64, SPLIT>);
+            cluster("wgmma 64x64, 3 blocks", T, 3, run_cluster<1, 64, 3>);
+            cluster("wgmma 64x64, 5 blocks", T, 5, run_cluster<1, 64, 5>);
+            cluster("wgmma 64x64, 6 blocks", T, 6, run_cluster<1, 64, 6>);
+        }
+        for (int T : {128, 256, 512}) {
+            large("wgmma 64x64, cut", T, run_large<1, 64, CUT>);
+            large("wgmma 64x64, split", T, run_large<1, 64, SPLIT>);
+            large("wgmma 64x128, split", T, run_large<1, 128, SPLIT>);
+            large("wgmma 128x128, split", T, run_large<2, 128, SPLIT>);
+            large("wgmma 128x256, split", T, run_large<2, 256, SPLIT>);
+            cluster("wgmma 64x64, 3 blocks", T, 3, run_cluster<1, 64, 3>);
+            cluster("wgmma 64x64, 6 blocks", T, 6, run_cluster<1, 64, 6>);
+            cluster("wgmma 128x128, 2 blocks", T, 2, run_cluster<2, 128, 2>);
+            cluster("wgmma 128x128, 3 blocks", T, 3, run_cluster<2, 128, 3>);
+            cluster("wgmma 128x128, 5 blocks", T, 5, run_cluster<2, 128, 5>);
+        }
         large("wgmma 192x128, cut", 4096, run_large<3, 128, CUT>);
         large("wgmma 128x192, cut", 4096, run_large<2, 192, CUT>);
     } else {
-        large("wgmma 64x64", 64, run_large<1, 64, ONE_CHAIN>);
-        large("wgmma 128x64", 64, run_large<2, 64, ONE_CHAIN>);
-        large("wgmma 128x128", 512, run_large<2, 128, ONE_CHAIN>);
-        large("wgmma 128x256", 512, run_large<2, 256, ONE_CHAIN>);
-        large("wgmma 192x128", 512, run_large<3, 128, ONE_CHAIN>);
+        for (int T : {16, 32, 64}) {
+            large("wgmma 64x64", T, run_large<1, 64, ONE_CHAIN>);
+            large("wgmma 128x64", T, run_large<2, 64, ONE_CHAIN>);
+        }
+        for (int T : {128, 256, 512}) {
+            large("wgmma 128x128", T, run_large<2, 128, ONE_CHAIN>);
+            large("wgmma 128x256", T, run_large<2, 256, ONE_CHAIN>);
+            large("wgmma 192x128", T, run_large<3, 128, ONE_CHAIN>);
+        }
         large("wgmma 192x128", 4096, run_large<3, 128, ONE_CHAIN>);
         large("wgmma 128x192", 4096, run_large<2, 192, ONE_CHAIN>);
         large("wgmma 128x256", 4096, run_large<2, 256, ONE_CHAIN>);
@@ -132,7 +198,7 @@ static std::vector<linear_way> ways_of(const linear_case &c)
 static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
 {
     linear_case c;
-    c.rows = rows, c.K = K, c.cuts = cuts, c.sms = sms;
+    c.rows = rows, c.K = K, c.cuts = cuts, c.sms = sms, c.bias = c.add = nullptr;
     size_t weights = (size_t)rows * K;
     c.copies =
         quick() ? 2 : (int)((600u << 20) / (weights * 2) + 2); // so that a copy has left L2 before it is read again
@@ -153,9 +219,13 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
     std::vector<linear_way> ways = ways_of(c);
     std::reverse(ways.begin(), ways.end()); // 4096 tokens first: the others are compared with its rows
     bool have = false;
-    double best[5] = {}, *err = device_array<double>(2), e[2];
-    const char *how[5] = {};
-    const int Ts[5] = {1, 8, 64, 512, 4096};
+    const int Ts[] = {1, 8, 16, 32, 64, 128, 256, 512, 4096}, n_T = sizeof(Ts) / sizeof(Ts[0]);
+    double best[n_T] = {}, *err = device_array<double>(2), e[2];
+    const char *how[n_T] = {};
+    float *bias = device_array<float>(rows), *add = device_array<float>((size_t)512 * rows);
+    unsigned long long *unfinished = device_array<unsigned long long>(1);
+    fill_floats<<<1024, 256>>>(bias, rows, 3);
+    fill_floats<<<1024, 256>>>(add, (size_t)512 * rows, 4);
     for (auto &way : ways) {
         CHECK(cudaMemset(c.y, 0xFF, (size_t)way.T * rows * 4));
         CHECK(cudaMemset(c.work, 0xFF, (size_t)512 * rows * cuts * 4));
@@ -170,7 +240,7 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
         }
         uint32_t y0;
         CHECK(cudaMemcpy(&y0, c.y, 4, cudaMemcpyDeviceToHost));
-        if (y0 == 0xFFFFFFFF && way.T == 64)
+        if (y0 == 0xFFFFFFFF && way.T <= 64)
             continue; // its tokens do not fit in shared memory
         unsigned long long differ = unequal(c.y, first, (size_t)way.T * rows);
         if (differ) {
@@ -178,7 +248,20 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
             printf("  %6dx%-5d T=%-4d %s: %llu of %zu DIFFER\n", rows, K, way.T, way.name, differ,
                    (size_t)way.T * rows);
         }
-        int slot = way.T == 1 ? 0 : way.T == 8 ? 1 : way.T == 64 ? 2 : way.T == 512 ? 3 : 4;
+        if (way.T <= 512) {
+            c.bias = bias, c.add = add;
+            CHECK(cudaMemset(c.y, 0xFF, (size_t)way.T * rows * 4));
+            CHECK(cudaMemset(unfinished, 0, 8));
+            way.run(c, 0, 0);
+            count_unfinished<<<1024, 256>>>(c.y, first, bias, add, (size_t)way.T * rows, rows, unfinished);
+            CHECK(cudaMemcpy(&differ, unfinished, 8, cudaMemcpyDeviceToHost));
+            c.bias = c.add = nullptr;
+            if (differ) {
+                failures++;
+                printf("  %6dx%-5d T=%-4d %s: %llu with bias and add DIFFER\n", rows, K, way.T, way.name, differ);
+            }
+        }
+        int slot = (int)(std::find(Ts, Ts + n_T, way.T) - Ts);
         double flop = 2.0 * way.T * weights;
         int launches = (int)std::min(200.0, std::max(3.0, 2e-3 / std::max(weights * 2 / 4e12, flop / 7e14)));
         double us = graph_us(launches, [&](int i, cudaStream_t s) { way.run(c, i, s); });
@@ -191,7 +274,7 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
     if (!(error < 1e-5))
         failures++;
     printf("%6d x %-5d cuts %-2d error %.1e\n", rows, K, cuts, error);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < n_T; i++) {
         int T = Ts[i];
         double flop = 2.0 * T * weights;
         int launches = (int)std::min(200.0, std::max(3.0, 2e-3 / std::max(weights * 2 / 4e12, flop / 7e14)));
@@ -200,7 +283,7 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
                weights * 2 / best[i] / 1e3, flop / best[i] / 1e6, how[i], theirs);
     }
     for (void *p : {(void *)c.plain, (void *)c.packed, (void *)c.x, (void *)c.y, (void *)c.work, (void *)first,
-                    (void *)c.count, (void *)err})
+                    (void *)c.count, (void *)err, (void *)bias, (void *)add, (void *)unfinished})
         CHECK(cudaFree(p));
 }
 
@@ -219,7 +302,11 @@ static void test_linear(int sms, bool sweep)
                   {151936, 1536, {2, 4}}};
     for (auto &s : shapes)
         if (quick())
-            test_shape(s.rows / 256 * 16, 256, s.K > 2000 ? 4 : 1, sms, nullptr); // every form, small
+            test_shape(s.rows / 256 * 16, s.K > 2000 ? 640 : 384,
+                       s.K > 2000      ? 10
+                       : s.rows < 4000 ? 6
+                                       : 1,
+                       sms, nullptr); // every form, small
         else if (!sweep)
             test_shape(s.rows, s.K, cuts_of(s.rows, s.K), sms, &peer);
         else

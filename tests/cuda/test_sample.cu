@@ -107,11 +107,12 @@ static void fill_wish(wish &w, int V, const std::vector<int32_t> &places, std::m
         p.repetition_penalty = 0.5f + unit(rng);
         p.presence_penalty = 4 * unit(rng) - 2;
         p.frequency_penalty = 4 * unit(rng) - 2;
-        std::vector<char> seen(V);
+        std::vector<bool> seen(V);
         for (int i = (int)(rng() % 300); i >= 0; i--) {
             int32_t id = (int32_t)(rng() % V);
-            if (!seen[id]++)
+            if (!seen[id])
                 w.count.push_back({id, (int32_t)(rng() % 3)});
+            seen[id] = true;
         }
         for (int i = (int)(rng() % 6); i > 0; i--) {
             int32_t at = (int32_t)(rng() % places.size()),
