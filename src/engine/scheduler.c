@@ -101,6 +101,7 @@ static void preempt_last(struct qr_scheduler *s)
 void qr_scheduler_end(struct qr_scheduler *s, struct qr_sequence *seq)
 {
     enum qr_sequence_state was = seq->state;
+    s->blocked = NULL;
     seq->state = was == QR_SEQ_RUNNING && seq->n_flight > 0 ? QR_SEQ_LEAVING : QR_SEQ_ENDED;
     if (was == QR_SEQ_WAITING)
         qr_queue_remove(&s->queue, seq);
@@ -174,12 +175,17 @@ static void admit(struct qr_scheduler *s, struct qr_batch *batch, struct budget 
 {
     struct qr_sequence *seq;
     while (s->n_running < s->max_seq && left->tokens > 0 && (seq = qr_queue_first(&s->queue))) {
+        if (seq == s->blocked && s->blocks.n_free - s->n_running <= s->blocked_spare)
+            return; /* looking a long prompt up again costs more than the step's planning */
         qr_prefix_share(&s->blocks, s->prefix_cache, seq);
         bool copies = qr_prefix_writes_shared(&s->blocks, seq);
         int spare = s->blocks.n_free - (qr_blocks_for(seq->n_token) - seq->n_block + copies);
-        int share = spare >= s->n_running ? take_share(s, seq, left) : 0;
+        bool fits = spare >= s->n_running;
+        int share = fits ? take_share(s, seq, left) : 0;
         if (share == 0) {
             drop_blocks(s, seq);
+            s->blocked = fits ? NULL : seq;
+            s->blocked_spare = s->blocks.n_free - s->n_running;
             return;
         }
         start_running(s, seq, share);

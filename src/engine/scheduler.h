@@ -28,6 +28,9 @@ struct qr_scheduler {
     struct qr_sequence **running; /* [max_seq] by (priority, order) */
     int *share;                   /* [max_seq] tokens that each brings to the step being planned */
     int n_running;
+    const struct qr_sequence
+        *blocked; /* found too few blocks when there were blocked_spare more than run; NULL: none */
+    int blocked_spare;
     uint64_t n_preempted;
     uint64_t n_asked, n_hit; /* prompt tokens of sequences that started; of these, found in the cache */
 };
