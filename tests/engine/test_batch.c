@@ -141,6 +141,7 @@ static void all_together(const struct ground *ground, const struct round *round)
     }
     listen(engine, together, N_ANSWER);
     qr_engine_stats(engine, &stats);
+    qr_engine_destroy(engine); /* surplus steps may have been on their way */
     printf("%s, cache %s, chunks of %d, %d drafts, %d ahead: %d preempted, %d of %d prompt tokens cached, %d of %d "
            "drafts taken, %d texts again\n",
            ground->name, round->no_cache ? "off" : "on", round->chunk, round->drafts, round->run_ahead,
@@ -149,7 +150,6 @@ static void all_together(const struct ground *ground, const struct round *round)
     assert_true(stats.n_preempted > 0);
     assert_true(round->no_cache || stats.n_cached > 100);
     assert_true(round->drafts == 0 || stats.n_taken > 100);
-    qr_engine_destroy(engine);
     for (int a = 0; a < N_ANSWER; a++) {
         if (a % MAX_CHOICE >= mixed_choices(&mixed[a / MAX_CHOICE]))
             continue;
