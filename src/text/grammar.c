@@ -67,6 +67,8 @@ static enum qr_status finish(struct qr_gr_builder *b, struct qr_grammar **gramma
         qr_gr_nomem(b);
     *grammar = NULL;
     if (b->status == QR_OK)
+        qr_gr_cache_warm(b->g);
+    if (b->status == QR_OK)
         *grammar = b->g;
     else
         qr_grammar_destroy(b->g);

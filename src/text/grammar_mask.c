@@ -45,25 +45,26 @@ static bool may_return(const struct qr_gr_space *space, const struct mark *m)
     return false;
 }
 
-/* One thread in a state with a table row and nothing else: most of a long walk. */
-static bool step_row(struct qr_gr_space *space, const struct qr_gr_thread *t, uint8_t byte)
+/* One thread in a state with a table row and nothing else, which is most of a long walk: the state behind byte, or
+ * QR_GR_NONE; SLOW when it needs more. */
+#define SLOW UINT32_MAX
+static inline uint32_t quick(const struct qr_gr_space *space, const struct mark *up, uint8_t byte)
 {
-    const struct qr_gr_state *s = &space->g->state[t->state];
-    uint32_t to, need;
+    const struct qr_grammar *g = space->g;
+    const struct qr_gr_thread *t = &space->thread[up->from];
+    const struct qr_gr_state *s = &g->state[t->state], *next;
+    uint32_t to;
 
-    if (!s->dense || s->n_call || s->limit || t->frame != QR_GR_OPAQUE)
-        return false;
-    to = space->g->row[s->dense - 1][byte];
-    need = space->g->state[to].height;
-    if (to && (need > space->rise || space->base + need > space->g->max_depth || to == QR_GR_FIN ||
-               space->g->state[to].between))
-        return false;
-    if (space->n_thread == space->room_thread)
-        return false;
-    space->work++;
-    if (to)
-        space->thread[space->n_thread++] = (struct qr_gr_thread){to, t->count, t->frame};
-    return true;
+    if (up->to - up->from != 1 || !s->dense || s->n_call || s->limit || t->frame != QR_GR_OPAQUE)
+        return SLOW;
+    to = g->row[s->dense - 1][byte];
+    next = &g->state[to];
+    if (!to)
+        return QR_GR_NONE;
+    if (next->height > space->rise || space->base + next->height > g->max_depth || to == QR_GR_FIN || next->between ||
+        up->to == space->room_thread)
+        return SLOW;
+    return to;
 }
 
 /* Walks what hangs below a trie node with the thread that stands there. */
@@ -83,12 +84,16 @@ static bool walk(struct qr_grammar *g, struct qr_gr_thread start, uint32_t node)
     while (i < end && !space->full && space->work < MAX_WORK) {
         const struct mark *up = &at[v->depth[i] - base - 1];
         struct mark *m = &at[v->depth[i] - base];
+        uint32_t to = quick(space, up, v->byte[i]);
+        bool may_end;
 
         space->n_thread = space->set = up->to;
         space->n_frame = space->set_frame = up->n_frame;
-        if (up->to - up->from != 1 || !step_row(space, &space->thread[up->from], v->byte[i]))
+        if (to == SLOW)
             for (uint32_t t = up->from; t < up->to; t++)
                 qr_gr_step(space, space->thread[t], v->byte[i]);
+        else if (to != QR_GR_NONE)
+            space->thread[space->n_thread++] = (struct qr_gr_thread){to, 0, QR_GR_OPAQUE};
         *m = (struct mark){space->set, space->n_thread, space->n_frame};
         if (m->from == m->to) {
             i = v->skip[i];
@@ -96,7 +101,8 @@ static bool walk(struct qr_grammar *g, struct qr_gr_thread start, uint32_t node)
         }
         if (v->token[i] >= 0)
             add_token(v, c->bits, v->token[i]);
-        if (v->skip[i] > i + 1 && may_return(space, m) && !add_event(c, i))
+        may_end = to == SLOW ? may_return(space, m) : g->state[to].accept;
+        if (may_end && v->skip[i] > i + 1 && !add_event(c, i))
             return false;
         i++;
     }
@@ -290,6 +296,31 @@ enum qr_status qr_grammar_mask(struct qr_grammar_state *state, uint32_t *bits, s
     if (qr_grammar_may_end(state)) /* no end ids: the caller asks is_finished */
         return QR_OK;
     return qr_fail(err, QR_UNSUPPORTED, "no token of the vocabulary spells what the grammar wants next");
+}
+
+#define WARM_WIDTH 64 /* bytes that a state goes on with */
+#define WARM_WORK  2000000
+
+/* Makes the masks of states that most of the vocabulary goes through, so that no step waits for them. Failing is fine:
+ * they are made when they are needed. */
+void qr_gr_cache_warm(struct qr_grammar *g)
+{
+    uint64_t work = 0;
+
+    for (uint32_t s = 0; s < g->n_state && work < WARM_WORK && g->cache.bytes < g->cache_bytes / 2; s++) {
+        const struct qr_gr_state *t = &g->state[s];
+        struct qr_gr_thread start = {s, t->limit ? g->limit[t->limit].min : 0, QR_GR_OPAQUE};
+        struct qr_gr_entry *e;
+        int width = 0;
+
+        for (uint32_t i = t->edge; i < t->edge + t->n_edge; i++)
+            width += g->edge[i].hi - g->edge[i].lo + 1;
+        if (width < WARM_WIDTH || (t->limit && !t->between) || t->height == QR_GR_NEVER)
+            continue;
+        if (get(g, NULL, start, count_key(g, start), 0, &e, NULL) != QR_OK)
+            return;
+        work += g->cache.space.work;
+    }
 }
 
 enum qr_status qr_gr_cache_init(struct qr_grammar *g)

@@ -14,5 +14,6 @@ struct qr_grammar_state {
 };
 
 enum qr_status qr_gr_cache_init(struct qr_grammar *g);
+void qr_gr_cache_warm(struct qr_grammar *g);
 void qr_gr_cache_free(struct qr_grammar *g);
 #endif

@@ -35,7 +35,9 @@ static const char *const merges[] = {"\\\"+:",     "\\\"+,",
                                      "l+l",        "nu+ll",
                                      "e+,",        ":+1",
                                      "\\\"+a",     "\\\"a+\\\":",
-                                     "a+\xC3\x83"};
+                                     "a+\xC3\x83", "\\\"a+b",
+                                     "\\\"ab+c",   "\\\"abc+a",
+                                     "\\\"abca+b"};
 
 #define ENDS 3
 struct fixture {
@@ -151,7 +153,7 @@ static const char *const schemas[] = {
     "{\"type\":\"object\"}",
     "{\"type\":\"string\"}",
     "{\"type\":\"string\",\"minLength\":2,\"maxLength\":5}",
-    "{\"maxLength\":3}",
+    "{\"maxLength\":2}",
     "{\"type\":\"number\"}",
     "{\"type\":\"integer\",\"minimum\":-12,\"maximum\":1200}",
     "{\"enum\":[\"a\",\"ab\",\"abc\",1,12,123,null,{\"a\":[1,{}]}]}",
