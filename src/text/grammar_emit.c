@@ -297,6 +297,7 @@ uint32_t qr_gr_emit_counted(struct qr_gr_builder *b, uint32_t min, uint32_t max)
     start = any ? emit(b, any, true) : 0;
     if (!start)
         return 0;
+    b->g->state[start].text = true;
     if (min > 0 || max != QR_RE_MANY) {
         limit = qr_gr_limit(b, min, max);
         for (uint32_t s = first; s < b->g->n_state; s++)

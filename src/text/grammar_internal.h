@@ -30,6 +30,7 @@ struct qr_gr_state {
     uint16_t height; /* stack frames needed from here to the rule's end, at least */
     bool accept;
     bool between; /* two characters of a counted string: coming here counts */
+    bool text;    /* between two characters of a string of any characters, counted or not */
 };
 struct qr_gr_rule {
     uint32_t start;
@@ -38,6 +39,16 @@ struct qr_gr_rule {
 /* A counted string's length + 1, since the opening quote counts as well. */
 struct qr_gr_limit {
     uint32_t min, max;
+};
+
+/* What tokens are to the inside of a JSON string, from between two of its characters: the same for every grammar. */
+struct qr_gr_closer {
+    uint32_t node, chars; /* a trie node at which the string is closed, characters before */
+};
+struct qr_gr_texts {
+    uint16_t *chars; /* [n_bits] characters that the token starts; 0: it does not stay inside */
+    struct qr_gr_closer *closer;
+    size_t n_closer, room_closer;
 };
 
 /* The vocabulary as a trie in preorder: node i is followed by its subtree, which ends before skip[i]. */
@@ -55,6 +66,7 @@ struct qr_grammar_vocab {
     size_t n_end;
     uint32_t n_bits, n_word;
     uint32_t max_token; /* bytes of the longest in the trie */
+    struct qr_gr_texts texts;
     size_t memory;
 };
 
@@ -82,6 +94,10 @@ struct qr_gr_space {
     uint64_t work;
     bool full;
 };
+/* grammar_texts.c: fills vocab->texts. */
+enum qr_status qr_gr_texts_make(struct qr_grammar_vocab *vocab);
+void qr_gr_texts_free(struct qr_gr_texts *texts);
+
 /* Steps thread t over byte b into the set being made. */
 void qr_gr_step(struct qr_gr_space *space, struct qr_gr_thread t, uint8_t b);
 /* May this thread return through every frame down to bottom? */

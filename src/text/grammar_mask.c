@@ -109,6 +109,39 @@ static bool walk(struct qr_grammar *g, struct qr_gr_thread start, uint32_t node)
     return true;
 }
 
+/* Inside a string of any characters: from the table of the vocabulary. */
+static bool look_up(struct qr_grammar *g, struct qr_gr_thread t)
+{
+    const struct qr_grammar_vocab *v = g->vocab;
+    const struct qr_gr_texts *texts = &v->texts;
+    const struct qr_gr_limit *limit = &g->limit[g->state[t.state].limit];
+    uint32_t need = 0, room = QR_RE_MANY;
+
+    if (g->state[t.state].limit) {
+        need = limit->min > t.count ? limit->min - t.count : 0;
+        room = limit->max > t.count ? limit->max - t.count : 0;
+    }
+    for (uint32_t w = 0; w < v->n_word; w++) {
+        const uint16_t *chars = texts->chars + (size_t)w * 32;
+        uint32_t n = v->n_bits - w * 32 < 32 ? v->n_bits - w * 32 : 32, word = 0;
+
+        for (uint32_t i = 0; i < n; i++)
+            word |= (uint32_t)(chars[i] != 0 && chars[i] <= room) << i;
+        g->cache.bits[w] = word;
+    }
+    for (size_t i = 0; i < texts->n_closer; i++) {
+        const struct qr_gr_closer *c = &texts->closer[i];
+
+        if (c->chars < need || c->chars > room)
+            continue;
+        if (v->token[c->node] >= 0)
+            add_token(v, g->cache.bits, v->token[c->node]);
+        if (v->skip[c->node] > c->node + 1 && !add_event(&g->cache, c->node))
+            return false;
+    }
+    return true;
+}
+
 static struct qr_gr_entry *pack(struct qr_grammar *g)
 {
     struct qr_gr_cache *c = &g->cache;
@@ -159,7 +192,7 @@ static enum qr_status make(struct qr_grammar *g, const struct qr_gr_entry *above
     space->full = false;
     start.frame = QR_GR_OPAQUE;
     if (!above)
-        ok = walk(g, start, ROOT_NODE);
+        ok = g->state[start.state].text && g->vocab->texts.chars ? look_up(g, start) : walk(g, start, ROOT_NODE);
     for (uint32_t i = 0; above && ok && i < above->n_event; i++)
         ok = walk(g, start, above->event[i]);
     *out = ok ? pack(g) : NULL;
@@ -307,7 +340,8 @@ void qr_gr_cache_warm(struct qr_grammar *g)
 {
     uint64_t work = 0;
 
-    for (uint32_t s = 0; s < g->n_state && work < WARM_WORK && g->cache.bytes < g->cache_bytes / 2; s++) {
+    for (uint32_t s = 0;
+         s < g->n_state && g->vocab->texts.chars && work < WARM_WORK && g->cache.bytes < g->cache_bytes / 2; s++) {
         const struct qr_gr_state *t = &g->state[s];
         struct qr_gr_thread start = {s, t->limit ? g->limit[t->limit].min : 0, QR_GR_OPAQUE};
         struct qr_gr_entry *e;

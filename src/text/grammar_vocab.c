@@ -136,7 +136,7 @@ static enum qr_status fill(struct qr_grammar_vocab *v, const struct qr_tokenizer
     if (!byte || !v->depth || !v->skip || !v->token)
         return QR_NOMEM;
     lay_out(v, key, n_key);
-    return QR_OK;
+    return qr_gr_texts_make(v);
 }
 
 enum qr_status qr_grammar_vocab_create(const struct qr_tokenizer *tok, int n_bits, const int32_t *end, size_t n_end,
@@ -186,6 +186,7 @@ void qr_grammar_vocab_destroy(struct qr_grammar_vocab *v)
 {
     if (!v)
         return;
+    qr_gr_texts_free(&v->texts);
     free(v->byte);
     free(v->depth);
     free(v->skip);
