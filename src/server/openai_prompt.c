@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
+#include "engine/model.h"
 #include "server/openai_parse.h"
 
 static enum qr_status make_room(struct qr_openai_parse *p, const char *key, size_t n)
@@ -73,7 +74,25 @@ static enum qr_status read_completion_prompts(struct qr_openai_parse *p)
 
 /* ---------------------------------------------------------------- /v1/chat/completions */
 
-/* "auto" and "none"; other choices force a call, which needs constrained decoding. */
+/* {"type": "function", "function": {"name": ...}} must name one of the tools. */
+static enum qr_status read_named_tool(struct qr_openai_parse *p, const json_t *choice)
+{
+    const char *name = json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
+    size_t i;
+    const json_t *tool;
+    json_array_foreach(qr_openai_field(p, "tools"), i, tool)
+    {
+        const char *known = json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
+        if (name && known && strcmp(name, known) == 0) {
+            p->request->tools = QR_TOOLS_NAMED;
+            p->request->named = known;
+            return QR_OK;
+        }
+    }
+    return qr_openai_fail(p->error, QR_INVALID, "tool_choice",
+                          "\"tool_choice\" must be \"auto\", \"none\", \"required\", or name one of \"tools\"");
+}
+
 static enum qr_status read_tool_choice(struct qr_openai_parse *p, bool *show_tools)
 {
     const json_t *choice = qr_openai_field(p, "tool_choice");
@@ -81,8 +100,53 @@ static enum qr_status read_tool_choice(struct qr_openai_parse *p, bool *show_too
     *show_tools = !word || strcmp(word, "none") != 0;
     if (!choice || !*show_tools || (word && strcmp(word, "auto") == 0))
         return QR_OK;
-    return qr_openai_fail(p->error, QR_UNSUPPORTED, "tool_choice",
-                          "\"tool_choice\" must be \"auto\" or \"none\": a call cannot be forced");
+    if (!word || strcmp(word, "required") != 0)
+        return read_named_tool(p, choice);
+    if (json_array_size(qr_openai_field(p, "tools")) == 0)
+        return qr_openai_fail(p->error, QR_INVALID, "tool_choice", "\"tool_choice\" is \"required\" without \"tools\"");
+    p->request->tools = QR_TOOLS_FORCED;
+    return QR_OK;
+}
+
+/* Clients send the arguments of earlier calls as a string with JSON in it; templates are written for objects. A message that
+ * only calls has no content; some templates want a string all the same. */
+static json_t *with_objects(const json_t *messages)
+{
+    json_t *copy = json_deep_copy(messages), *message, *call;
+    size_t i, k;
+    json_array_foreach(copy, i, message)
+    {
+        const json_t *content = json_object_get(message, "content");
+        if (json_object_get(message, "tool_calls") && (!content || json_is_null(content)))
+            json_object_set_new(message, "content", json_string(""));
+        json_array_foreach(json_object_get(message, "tool_calls"), k, call)
+        {
+            json_t *function = json_object_get(call, "function");
+            const json_t *text = json_object_get(function, "arguments");
+            json_t *object =
+                json_is_string(text) ? json_loadb(json_string_value(text), json_string_length(text), 0, NULL) : NULL;
+            if (json_is_object(object) && json_object_set(function, "arguments", object) != 0) {
+                json_decref(copy);
+                copy = NULL;
+            }
+            json_decref(object);
+            if (!copy)
+                return NULL;
+        }
+    }
+    return copy;
+}
+
+static bool calls_tools(const json_t *messages)
+{
+    size_t i;
+    const json_t *message;
+    json_array_foreach(messages, i, message)
+    {
+        if (json_array_size(json_object_get(message, "tool_calls")))
+            return true;
+    }
+    return false;
 }
 
 /* The fields that the template may see, in an object of their own; NULL after an error. */
@@ -95,12 +159,43 @@ static json_t *template_request(struct qr_openai_parse *p, bool show_tools)
         json_t *value = json_object_get(p->body, keys[i]);
         bool wanted = value && (show_tools || strcmp(keys[i], "tools") != 0) && !json_is_null(value) &&
                       !(strcmp(keys[i], "tools") == 0 && json_is_array(value) && json_array_size(value) == 0);
-        if (wanted && json_object_set(request, keys[i], value) != 0) {
+        json_t *given = wanted && i == 0 && calls_tools(value) ? with_objects(value) : json_incref(value);
+        if (!wanted) {
+            json_decref(given);
+        } else if (json_object_set_new(request, keys[i], given) != 0) {
             json_decref(request);
             request = NULL;
         }
     }
     return request;
+}
+
+/* Some templates open the think tag themselves. */
+static bool ends_in_thought(const char *text, size_t n)
+{
+    static const char tag[] = "<think>";
+    while (n && (text[n - 1] == '\n' || text[n - 1] == ' '))
+        n--;
+    return n >= sizeof tag - 1 && memcmp(text + n - (sizeof tag - 1), tag, sizeof tag - 1) == 0;
+}
+
+/* How this model writes calls and thoughts, by the words of its template. */
+static void choose_parts(struct qr_openai_parse *p, bool tools)
+{
+    const struct qr_chat *chat = p->model->chat;
+    struct qr_openai_request *r = p->request;
+    if (!chat)
+        return;
+    bool forced = r->tools != QR_TOOLS_NONE;
+    r->thinks = !forced && qr_chat_mentions(chat, "</think>");
+    if (!tools || forced)
+        return;
+    r->tools = QR_TOOLS_HERMES;
+    if (qr_chat_mentions(chat, "[TOOL_CALLS]"))
+        r->tools = QR_TOOLS_MISTRAL;
+    else if (!qr_chat_mentions(chat, "<tool_call>") &&
+             (qr_chat_mentions(chat, "<|python_tag|>") || qr_chat_mentions(chat, "\"parameters\"")))
+        r->tools = QR_TOOLS_LLAMA3;
 }
 
 static enum qr_status render(struct qr_openai_parse *p, const char *request)
@@ -109,6 +204,7 @@ static enum qr_status render(struct qr_openai_parse *p, const char *request)
     char *text;
     size_t n;
     QR_TRY(qr_openai_blame(p, "messages", qr_chat_prompt(p->model, request, &text, &n, &p->error->err)));
+    p->request->in_thought = p->request->thinks && ends_in_thought(text, n);
     enum qr_status status = qr_tokenize(p->model, text, n, true, false, &out->ids, &out->n, &p->error->err);
     qr_free(text);
     return qr_openai_blame(p, "messages", status);
@@ -128,6 +224,11 @@ static enum qr_status read_messages(struct qr_openai_parse *p)
     if (kwargs && !json_is_object(kwargs))
         return qr_openai_fail(p->error, QR_INVALID, "chat_template_kwargs",
                               "\"chat_template_kwargs\" must be an object");
+    bool parallel = true;
+    QR_TRY(qr_openai_blame(p, "parallel_tool_calls",
+                           qr_json_bool(p->body, "parallel_tool_calls", &parallel, &p->error->err)));
+    p->request->one_call = !parallel;
+    choose_parts(p, show_tools && json_array_size(qr_openai_field(p, "tools")) > 0);
     QR_TRY(make_room(p, "messages", 1));
     json_t *object = template_request(p, show_tools);
     char *request = object ? json_dumps(object, JSON_COMPACT) : NULL;

@@ -64,7 +64,7 @@ static const struct field {
     {"guided_choice", IN_BOTH, READ},
     {"functions", IN_CHAT, REFUSED},
     {"function_call", IN_CHAT, REFUSED},
-    {"parallel_tool_calls", IN_CHAT, REFUSED},
+    {"parallel_tool_calls", IN_CHAT, READ},
     {"modalities", IN_CHAT, REFUSED},
     {"audio", IN_CHAT, REFUSED},
     {"prediction", IN_CHAT, REFUSED},
@@ -115,8 +115,6 @@ static bool is_neutral(const char *key, const json_t *value)
         const char *only = json_array_size(value) == 1 ? json_string_value(json_array_get(value, 0)) : NULL;
         return only && strcmp(only, "text") == 0;
     }
-    if (strcmp(key, "parallel_tool_calls") == 0)
-        return json_is_true(value); /* the model's own choice, which is what happens */
     return json_is_false(value) || (json_is_string(value) && !json_string_length(value)) ||
            ((json_is_array(value) || json_is_object(value)) && !json_array_size(value) && !json_object_size(value));
 }
@@ -236,6 +234,7 @@ struct qr_request qr_openai_engine_request(const struct qr_openai_request *reque
         .sampling = request->sampling,
         .n = request->n,
         .priority = request->priority,
+        .keep_special = request->tools == QR_TOOLS_MISTRAL || request->tools == QR_TOOLS_LLAMA3, /* their tags */
         .constraint = request->constrained ? &request->constraint : NULL,
     };
 }

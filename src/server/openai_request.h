@@ -4,6 +4,7 @@
 #define QR_SERVER_OPENAI_REQUEST_H
 #include <jansson.h>
 #include "server/openai_error.h"
+#include "server/parts.h"
 
 #define QR_OPENAI_MAX_CHOICES 256 /* prompts of a request times n */
 #define QR_OPENAI_MAX_IGNORED 16
@@ -33,7 +34,12 @@ struct qr_openai_request {
     size_t n_prompt;
     const char *ignored[QR_OPENAI_MAX_IGNORED]; /* fields that have no effect here */
     size_t n_ignored;
-    bool constrained; /* what the answer must look like */
+    /* chat: how the answer is taken apart */
+    enum qr_tool_format tools; /* QR_TOOLS_NONE: no tools, or not to be called */
+    bool thinks, in_thought;   /* the model writes think tags; its prompt ends with an open one */
+    const char *named;         /* QR_TOOLS_NAMED: the function that is to be called */
+    bool one_call;             /* parallel_tool_calls is false */
+    bool constrained;          /* what the answer must look like */
     struct qr_constraint constraint;
     /* memory of sampling's arrays */
     struct qr_logit_bias *bias;

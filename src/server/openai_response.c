@@ -23,6 +23,7 @@ enum qr_status qr_openai_answer_init(struct qr_openai_answer *answer, const stru
         *answer = (struct qr_openai_answer){0};
         return qr_fail(err, QR_NOMEM, "out of memory for %zu choices", n);
     }
+    qr_openai_parts_init(answer, request);
     return QR_OK;
 }
 
@@ -30,7 +31,10 @@ void qr_openai_answer_free(struct qr_openai_answer *answer)
 {
     for (size_t i = 0; i < answer->n_choice; i++) {
         qr_buf_free(&answer->choice[i].text);
+        qr_buf_free(&answer->choice[i].thought);
+        qr_parts_free(&answer->choice[i].parts);
         json_decref(answer->choice[i].logprobs);
+        json_decref(answer->choice[i].calls);
     }
     free(answer->choice);
     if (answer->echo)
@@ -42,6 +46,10 @@ static void take_done(struct qr_openai_answer *a, struct qr_openai_choice *choic
 {
     choice->finish = event->finish;
     a->n_done++;
+    if (a->parted) {
+        qr_parts_end(&choice->parts);
+        a->no_memory = a->no_memory || choice->parts.no_memory;
+    }
     a->output_tokens += event->usage.output_tokens;
     if (event->choice == 0) { /* each choice tells of the same prompt */
         a->prompt_tokens += event->usage.prompt_tokens;
@@ -66,7 +74,9 @@ void qr_openai_answer_take(struct qr_openai_answer *answer, const struct qr_mode
         qr_openai_echo_take(answer, model, prompt, event);
     if (event->kind != QR_EVENT_TOKEN)
         return;
-    if (event->n_text && !qr_buf_append(&choice->text, event->text, event->n_text))
+    if (event->n_text && answer->parted)
+        qr_parts_feed(&choice->parts, event->text, event->n_text);
+    else if (event->n_text && !qr_buf_append(&choice->text, event->text, event->n_text))
         answer->no_memory = true;
     for (size_t k = 0; k < event->n_logprobs; k++)
         if (!qr_openai_add_logprobs(choice, answer->api, model, &event->logprobs[k]))
@@ -94,10 +104,10 @@ static json_t *choice_json(const struct qr_openai_answer *a, size_t i)
     const struct qr_openai_choice *c = &a->choice[i];
     json_t *text = qr_openai_echo_text(a, i), *logprobs = qr_openai_echo_logprobs(a, i);
     const json_t *of_prompt = a->echo[i / (size_t)a->n].prompt_logprobs;
-    const char *finish = c->finish == QR_FINISH_STOP ? "stop" : "length";
+    const char *finish = c->finish != QR_FINISH_STOP ? "length" : c->n_call ? "tool_calls" : "stop";
     if (a->api == QR_OPENAI_CHAT)
-        return json_pack("{s:I, s:{s:s, s:o}, s:o, s:s}", "index", (json_int_t)i, "message", "role", "assistant",
-                         "content", text, "logprobs", logprobs, "finish_reason", finish);
+        return json_pack("{s:I, s:o, s:o, s:s}", "index", (json_int_t)i, "message", qr_openai_message_json(c, text),
+                         "logprobs", logprobs, "finish_reason", finish);
     json_t *json = json_pack("{s:I, s:o, s:o, s:s}", "index", (json_int_t)i, "text", text, "logprobs", logprobs,
                              "finish_reason", finish);
     if (json && of_prompt && json_object_set(json, "prompt_logprobs", (json_t *)of_prompt) != 0) {

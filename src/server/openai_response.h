@@ -10,6 +10,12 @@ struct qr_openai_choice {
     json_t *logprobs; /* as the API shows them; NULL: not asked for */
     size_t offset;    /* code points of the tokens so far, for text_offset */
     enum qr_finish finish;
+    /* chat, where the answer is taken apart */
+    struct qr_parts parts;
+    struct qr_buf thought;
+    json_t *calls; /* as the API shows them; NULL: none */
+    int n_call;
+    bool one_call; /* further ones are dropped */
 };
 
 struct qr_openai_echo {           /* of one prompt */
@@ -19,6 +25,7 @@ struct qr_openai_echo {           /* of one prompt */
 
 struct qr_openai_answer {
     enum qr_openai_api api;
+    bool parted;                           /* chat: thoughts and calls are told apart from text */
     const struct qr_openai_prompt *prompt; /* the request's; NULL: nothing is echoed */
     struct qr_openai_echo *echo;           /* [n_choice / n] */
     int echo_top, prompt_top;              /* best tokens that the echo and prompt_logprobs show; -1: not asked for */
@@ -43,6 +50,15 @@ enum qr_status qr_openai_answer_status(const struct qr_openai_answer *answer, st
  * the number; created: seconds since 1970. */
 json_t *qr_openai_answer_json(const struct qr_openai_answer *answer, const char *model_name, uint64_t id,
                               int64_t created);
+
+/* openai_calls.c: thoughts and calls of tools. */
+bool qr_openai_is_parted(const struct qr_openai_request *request);
+/* An id for a call; text [32]. Mistral's templates want nine letters and digits. */
+void qr_openai_call_id(enum qr_tool_format tools, char *text);
+/* Makes the choices ready to be taken apart. */
+void qr_openai_parts_init(struct qr_openai_answer *answer, const struct qr_openai_request *request);
+/* The message of a chat choice; takes content. NULL: out of memory. */
+json_t *qr_openai_message_json(const struct qr_openai_choice *choice, json_t *content);
 
 /* openai_echo.c: what a request wants to know of its prompt. */
 void qr_openai_echo_take(struct qr_openai_answer *answer, const struct qr_model *model, size_t prompt,

@@ -41,16 +41,23 @@ enum qr_status qr_openai_stream_init(struct qr_openai_stream *s, const struct qr
     qr_buf_free(&head);
     s->spoke = calloc(s->n_choice, sizeof *s->spoke);
     s->choice = calloc(s->n_choice, sizeof *s->choice);
-    if (s->head && s->spoke && s->choice)
+    if (s->head && s->spoke && s->choice) {
+        for (size_t i = 0; i < s->n_choice && qr_openai_is_parted(request); i++) {
+            qr_parts_init(&s->choice[i].parts, request->tools, request->thinks, request->in_thought);
+            s->choice[i].parts.named = request->named;
+        }
         return QR_OK;
+    }
     qr_openai_stream_free(s);
     return qr_fail(err, QR_NOMEM, "out of memory for a stream");
 }
 
 void qr_openai_stream_free(struct qr_openai_stream *s)
 {
-    for (size_t i = 0; s->choice && i < s->n_choice; i++)
+    for (size_t i = 0; s->choice && i < s->n_choice; i++) {
         json_decref(s->choice[i].logprobs);
+        qr_parts_free(&s->choice[i].parts);
+    }
     free(s->choice);
     free(s->spoke);
     free(s->head);
@@ -145,33 +152,96 @@ static void end_chunk(struct qr_openai_stream *s, size_t choice, enum qr_finish 
 {
     open_chunk(s, choice, out);
     qr_buf_puts(out, is_chat(s) ? "\"delta\":{}" : "\"text\":\"\"");
-    close_chunk(s, NULL, finish == QR_FINISH_STOP ? "stop" : "length", out);
+    const char *reason = finish != QR_FINISH_STOP ? "length" : s->choice[choice].n_call ? "tool_calls" : "stop";
+    close_chunk(s, NULL, reason, out);
+}
+
+/* A part of a chat answer that is taken apart. */
+static bool part_chunk(void *ctx, const struct qr_part *part)
+{
+    struct qr_openai_stream *s = ctx;
+    struct qr_openai_choice *c = &s->choice[s->now];
+    char id[32];
+    if (part->kind == QR_PART_CALL && c->n_call && s->request->one_call)
+        return true;
+    role_chunk(s, s->now, s->out);
+    open_chunk(s, s->now, s->out);
+    if (part->kind == QR_PART_CALL) {
+        qr_openai_call_id(s->request->tools, id);
+        qr_buf_printf(s->out,
+                      "\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"%s\",\"type\":\"function\","
+                      "\"function\":{\"name\":",
+                      c->n_call++, id);
+        qr_json_quote(s->out, part->name, strlen(part->name));
+        qr_buf_puts(s->out, ",\"arguments\":");
+        qr_json_quote(s->out, part->text, part->n);
+        qr_buf_puts(s->out, "}}]}");
+    } else {
+        qr_buf_puts(s->out,
+                    part->kind == QR_PART_THOUGHT ? "\"delta\":{\"reasoning_content\":" : "\"delta\":{\"content\":");
+        qr_json_quote(s->out, part->text, part->n);
+        qr_buf_putc(s->out, '}');
+    }
+    close_chunk(s, s->logprobs, NULL, s->out);
+    free(s->logprobs);
+    s->logprobs = NULL;
+    return !s->out->failed;
+}
+
+/* Text and log-probabilities of a token; text NULL: the end. */
+static bool take_apart(struct qr_openai_stream *s, size_t choice, const char *text, size_t n, struct qr_buf *out)
+{
+    struct qr_parts *parts = &s->choice[choice].parts;
+    s->out = out;
+    s->now = choice;
+    parts->emit = part_chunk;
+    parts->ctx = s;
+    if (text)
+        qr_parts_feed(parts, text, n);
+    else
+        qr_parts_end(parts);
+    if (s->logprobs) { /* nothing was said */
+        role_chunk(s, choice, out);
+        text_chunk(s, choice, "", 0, s->logprobs, out);
+    }
+    free(s->logprobs);
+    s->logprobs = NULL;
+    return !parts->no_memory && !out->failed;
+}
+
+static bool end_choice(struct qr_openai_stream *s, size_t choice, enum qr_finish finish, struct qr_buf *out)
+{
+    if (finish != QR_FINISH_STOP && finish != QR_FINISH_LENGTH)
+        return true;
+    if (qr_openai_is_parted(s->request) && !take_apart(s, choice, NULL, 0, out))
+        return false;
+    role_chunk(s, choice, out);
+    end_chunk(s, choice, finish, out);
+    return !out->failed;
 }
 
 bool qr_openai_stream_event(struct qr_openai_stream *s, size_t prompt, const struct qr_event *event, struct qr_buf *out)
 {
     size_t choice = prompt * (size_t)s->request->n + (size_t)event->choice;
-    char *logprobs;
     if (choice >= s->n_choice)
         return true;
     if (event->kind == QR_EVENT_PROMPT_LOGPROBS) /* they wait for the chunk with the prompt's text */
         return add_logprobs(s, choice, event);
     if (!send_echo(s, prompt, choice, out))
         return false;
-    if (event->kind == QR_EVENT_DONE) {
-        if (event->finish != QR_FINISH_STOP && event->finish != QR_FINISH_LENGTH)
-            return true;
-        role_chunk(s, choice, out);
-        end_chunk(s, choice, event->finish, out);
-        return !out->failed;
-    }
-    if (!add_logprobs(s, choice, event) || !take_logprobs(s, choice, &logprobs))
+    if (event->kind == QR_EVENT_DONE)
+        return end_choice(s, choice, event->finish, out);
+    if (!add_logprobs(s, choice, event) || !take_logprobs(s, choice, &s->logprobs))
         return false;
-    if (event->n_text || logprobs) {
+    const char *text = event->n_text ? event->text : "";
+    if (qr_openai_is_parted(s->request))
+        return take_apart(s, choice, text, event->n_text, out);
+    if (event->n_text || s->logprobs) {
         role_chunk(s, choice, out);
-        text_chunk(s, choice, event->n_text ? event->text : "", event->n_text, logprobs, out);
+        text_chunk(s, choice, text, event->n_text, s->logprobs, out);
     }
-    free(logprobs);
+    free(s->logprobs);
+    s->logprobs = NULL;
     return !out->failed;
 }
 

@@ -11,6 +11,10 @@ struct qr_openai_stream {
     bool *spoke;                     /* [n_choice] the role was sent */
     struct qr_openai_choice *choice; /* [n_choice] log-probabilities and their offsets */
     size_t n_choice;
+    /* while an event is dealt with */
+    struct qr_buf *out;
+    size_t now;     /* choice */
+    char *logprobs; /* malloc'ed JSON text that goes with the next chunk; NULL: none */
 };
 
 /* request must outlive it. */

@@ -8,6 +8,7 @@
 struct entry {
     char *name;
     struct qr_jinja *jinja;
+    char *text;
     bool reads_parts; /* takes content given as a list of parts */
 };
 
@@ -23,6 +24,7 @@ void qr_chat_destroy(struct qr_chat *chat)
         return;
     for (size_t i = 0; i < chat->n; i++) {
         free(chat->entry[i].name);
+        free(chat->entry[i].text);
         qr_jinja_free(chat->entry[i].jinja);
     }
     free(chat->entry);
@@ -60,7 +62,8 @@ static enum qr_status add(struct qr_chat *chat, const struct qr_chat_template *t
                                                       : qr_err_prefix(err, status, "template '%s'", template->name);
     chat->n++;
     entry->name = strdup(template->name);
-    if (!entry->name)
+    entry->text = strndup(template->text, template->n);
+    if (!entry->name || !entry->text)
         return qr_fail(err, QR_NOMEM, "out of memory while the chat templates were read");
     entry->reads_parts = reads_parts(chat, entry->jinja);
     return QR_OK;
@@ -101,6 +104,14 @@ static const struct entry *pick(const struct qr_chat *chat, const json_t *reques
             found = &chat->entry[i];
     }
     return found ? found : &chat->entry[0];
+}
+
+bool qr_chat_mentions(const struct qr_chat *chat, const char *word)
+{
+    for (size_t i = 0; i < chat->n; i++)
+        if (strstr(chat->entry[i].text, word))
+            return true;
+    return false;
 }
 
 enum qr_status qr_chat_render(const struct qr_chat *chat, const json_t *request, struct qr_buf *out, struct qr_err *err)

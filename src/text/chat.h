@@ -21,4 +21,6 @@ void qr_chat_destroy(struct qr_chat *chat);
  * that do not handle lists. */
 enum qr_status qr_chat_render(const struct qr_chat *chat, const json_t *request, struct qr_buf *out,
                               struct qr_err *err);
+/* Does the text of a template hold this? Tells how the model was trained to write calls of tools and thoughts. */
+bool qr_chat_mentions(const struct qr_chat *chat, const char *word);
 #endif

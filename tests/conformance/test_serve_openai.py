@@ -251,6 +251,108 @@ def test_json_object_regex_and_choice(client, name, server):
         assert re.fullmatch(good, answer.choices[0].message.content)
 
 
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Weather of a city",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string", "maxLength": 12}, "days": {"type": "integer", "maximum": 9}},
+            "required": ["city", "days"],
+            "additionalProperties": False,
+        },
+    },
+}
+TIME = {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "maxProperties": 0}}}
+
+
+def joined(stream):
+    """The message of a streamed answer, put together as clients do it."""
+    text, calls, finish = "", {}, None
+    for chunk in stream:
+        (choice,) = chunk.choices
+        text += choice.delta.content or ""
+        for call in choice.delta.tool_calls or []:
+            whole = calls.setdefault(call.index, {"id": None, "name": "", "arguments": ""})
+            whole["id"] = call.id or whole["id"]
+            whole["name"] += call.function.name or ""
+            whole["arguments"] += call.function.arguments or ""
+        finish = choice.finish_reason or finish
+    return text, list(calls.values()), finish
+
+
+def test_tool_calls_are_told_from_text(client, name):
+    """The small model calls no tools by itself: a pattern makes it write what a trained one writes."""
+    call = r'<tool_call>\n\{"name": "get_weather", "arguments": \{"city": "[A-Z][a-z]{2,6}"\}\}\n</tool_call>'
+    options = {
+        "model": name,
+        "messages": QUESTION,
+        "tools": [WEATHER, TIME],
+        "temperature": 1,
+        "seed": 5,
+        "max_tokens": 100,
+        "extra_body": {"guided_regex": "I look\\.\n" + call + "\n" + call},
+    }
+    (choice,) = client.chat.completions.create(**options).choices
+    assert choice.finish_reason == "tool_calls" and choice.message.content == "I look."
+    assert len(choice.message.tool_calls) == 2 and len({call.id for call in choice.message.tool_calls}) == 2
+    for call in choice.message.tool_calls:
+        assert call.type == "function" and call.function.name == "get_weather"
+        assert list(json.loads(call.function.arguments)) == ["city"]
+    text, calls, finish = joined(client.chat.completions.create(**options, stream=True))
+    assert text == "I look." and finish == "tool_calls"
+    assert [call["arguments"] for call in calls] == [
+        call.function.arguments for call in choice.message.tool_calls
+    ]
+    (choice,) = client.chat.completions.create(**options, parallel_tool_calls=False).choices
+    assert len(choice.message.tool_calls) == 1
+    (choice,) = client.chat.completions.create(**{**options, "tool_choice": "none"}).choices
+    assert choice.message.tool_calls is None and "<tool_call>" in choice.message.content
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
+def test_forced_tool_calls(client, name, choice):
+    options = {
+        "model": name,
+        "messages": QUESTION,
+        "tools": [WEATHER],
+        "tool_choice": choice,
+        "temperature": 0.5,
+        "max_tokens": 400,
+        "parallel_tool_calls": False,
+    }
+    for seed in range(3):
+        (whole,) = client.chat.completions.create(**options, seed=seed).choices
+        (call,) = whole.message.tool_calls
+        arguments = json.loads(call.function.arguments)
+        assert call.function.name == "get_weather" and whole.finish_reason == "tool_calls"
+        assert isinstance(arguments["city"], str) and arguments["days"] <= 9 and len(arguments) == 2
+        _, (streamed,), finish = joined(client.chat.completions.create(**options, seed=seed, stream=True))
+        assert json.loads(streamed["arguments"]) == arguments and finish == "tool_calls"
+    with pytest.raises(openai.BadRequestError):
+        client.chat.completions.create(
+            model=name, messages=QUESTION, tools=[TIME],
+            tool_choice={"type": "function", "function": {"name": "no_such"}},
+        )  # fmt: skip
+
+
+def test_answers_of_tools_go_back(client, name):
+    messages = [
+        *QUESTION,
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "get_time", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "12:00"},
+    ]
+    answer = client.chat.completions.create(model=name, messages=messages, tools=[TIME], max_tokens=5)
+    assert answer.choices[0].message.content is not None
+
+
 def test_many_clients_get_what_each_gets_alone(client, name):
     prompts = [f"Number {i} is" for i in range(48)]
     options = {"model": name, "temperature": 0, "max_tokens": 12}
