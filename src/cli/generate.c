@@ -106,7 +106,10 @@ int cli_generate(struct cli_session *session, const int32_t *prompt, size_t n_pr
     uint64_t id;
     *answer = (struct cli_answer){0};
     qr_buf_init(&answer->text, 0);
-    struct qr_request request = {.prompt = prompt, .n_prompt = n_prompt, .sampling = *sampling, .n = 1};
+    struct qr_request request = {
+        .prompt = prompt, .n_prompt = n_prompt, .sampling = *sampling, .n = 1, .constraint = &session->constraint};
+    if (!session->constraint.ctx)
+        request.constraint = NULL;
     if (qr_engine_submit(session->engine, &request, &id, &err) != QR_OK)
         return cli_fail(&err);
     if (follow(session->engine, id, stream, answer, &err) != QR_OK)

@@ -81,6 +81,11 @@ static void init_sampling_options(struct cli_session *s)
         {"--ignore-eos", NULL, CLI_FLAG, NULL, "go on past the end-of-text token", &s->ignore_eos, 0, 0},
         {"--logprobs", NULL, CLI_INT, "N", "log-probability of each token and of the N best (with --json)",
          &s->logprobs, 0, 20},
+        {"--json-schema", NULL, CLI_TEXT, "TEXT|@FILE", "the answer is JSON that is valid by this schema",
+         &s->json_schema, 0, 0},
+        {"--json-object", NULL, CLI_FLAG, NULL, "the answer is a JSON object", &s->json_object, 0, 0},
+        {"--regex", NULL, CLI_TEXT, "PATTERN", "the whole answer matches the pattern", &s->regex, 0, 0},
+        {"--choice", NULL, CLI_LIST, "TEXT", "the answer is one of these texts; may be given again", &s->choice, 0, 0},
         {0},
     };
     memcpy(s->sampling_options, table, sizeof table);
@@ -188,6 +193,7 @@ int cli_open(const struct cli_command *command, struct cli_session *s, const cha
 
 void cli_close(struct cli_session *s)
 {
+    qr_constraint_free(&s->constraint);
     qr_engine_destroy(s->engine);
     qr_model_close(s->model);
     s->engine = NULL;
@@ -239,5 +245,5 @@ int cli_sampling(const struct cli_command *command, struct cli_session *s, struc
     }
     p->stop_token_ids = s->stop_ids;
     p->n_stop_token_ids = s->stop_token_ids.n;
-    return CLI_GO_ON;
+    return cli_form(command, s);
 }

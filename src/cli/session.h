@@ -15,14 +15,18 @@ struct cli_session {
     int64_t top_k, max_tokens, min_tokens, logprobs;
     struct cli_list stop, stop_token_ids;
     bool ignore_eos;
+    const char *json_schema, *regex; /* the form of answers */
+    bool json_object;
+    struct cli_list choice;
     /* what cli_open made */
     struct qr_model *model;
     struct qr_engine *engine;
+    struct qr_constraint constraint; /* by cli_sampling; .ctx NULL: none */
     double load_s;
     const char *path;
     int32_t stop_ids[CLI_LIST_MAX];
     /* tables */
-    struct cli_option model_options[12], engine_options[12], sampling_options[16];
+    struct cli_option model_options[12], engine_options[12], sampling_options[20];
 };
 
 /* Sets the defaults and makes the tables point into this struct; it must not move afterwards. */
@@ -39,8 +43,10 @@ void cli_close(struct cli_session *session);
 /* Engine options as the command line says; for the ledger too. CLI_GO_ON or CLI_USAGE. */
 int cli_engine_options(const struct cli_command *command, const struct cli_session *session,
                        struct qr_engine_options *options);
-/* The model's defaults overlaid with the command line. CLI_GO_ON or CLI_USAGE. */
+/* The model's defaults overlaid with the command line, and the constraint. CLI_GO_ON, CLI_USAGE or CLI_FAILED. */
 int cli_sampling(const struct cli_command *command, struct cli_session *session, struct qr_sampling *sampling);
+/* form.c: the constraint that the options ask for. */
+int cli_form(const struct cli_command *command, struct cli_session *session);
 
 /* All of standard input, at most 1 GB; NULL after printing an error. malloc'ed. */
 char *cli_read_stdin(size_t *n);

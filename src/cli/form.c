@@ -1,0 +1,40 @@
+/* form.c - --json-schema, --json-object, --regex and --choice: the answer keeps to a form. */
+#include <stdlib.h>
+#include "base/mapfile.h"
+#include "cli/session.h"
+
+#define MAX_SCHEMA (4 << 20) /* bytes */
+
+int cli_form(const struct cli_command *command, struct cli_session *s)
+{
+    int n = (s->json_schema != NULL) + s->json_object + (s->regex != NULL) + (s->choice.n > 0);
+    const char *const *text = NULL;
+    const char *one[1];
+    char *from_file = NULL;
+    size_t n_text = 1, n_file;
+    struct qr_err err;
+    enum qr_form form = QR_FORM_JSON_OBJECT;
+    if (n == 0)
+        return CLI_GO_ON;
+    if (n > 1)
+        return cli_usage_error(command, "--json-schema, --json-object, --regex and --choice: give one of them");
+    if (s->choice.n > 0) {
+        form = QR_FORM_CHOICE;
+        text = s->choice.item;
+        n_text = s->choice.n;
+    } else if (s->regex) {
+        form = QR_FORM_REGEX;
+        one[0] = s->regex;
+        text = one;
+    } else if (s->json_schema) {
+        form = QR_FORM_JSON_SCHEMA;
+        if (s->json_schema[0] == '@' &&
+            qr_read_file(s->json_schema + 1, MAX_SCHEMA, &from_file, &n_file, &err) != QR_OK)
+            return cli_fail(&err);
+        one[0] = from_file ? from_file : s->json_schema;
+        text = one;
+    }
+    enum qr_status status = qr_constraint_create(s->model, form, text, n_text, &s->constraint, &err);
+    free(from_file);
+    return status == QR_OK ? CLI_GO_ON : cli_fail(&err);
+}
