@@ -12,18 +12,19 @@ int cmd_bench(const struct cli_command *command, int argc, char **argv)
     } kind[] = {{"latency", bench_latency},
                 {"throughput", bench_throughput},
                 {"kernels", bench_kernels},
-                {"serve", bench_serve}};
+                {"serve", bench_serve},
+                {"ablate", bench_ablate}};
     for (size_t i = 0; argc && i < sizeof kind / sizeof *kind; i++)
         if (strcmp(argv[0], kind[i].name) == 0)
             return kind[i].run(command, argc - 1, argv + 1);
     if (argc && (strcmp(argv[0], "-h") == 0 || strcmp(argv[0], "--help") == 0)) {
         printf("usage: quire bench %s\n\n%s\n\n%s\n\nquire bench latency -h, quire bench throughput -h, quire bench "
-               "kernels -h and quire bench serve -h list the options.\n",
+               "kernels -h, quire bench serve -h and quire bench ablate -h list the options.\n",
                command->usage, command->summary, command->details);
         return CLI_OK;
     }
     return cli_usage_error(command,
-                           argc ? "unknown kind '%s': latency, throughput, kernels or serve"
-                                : "which kind? latency, throughput, kernels or serve%s",
+                           argc ? "unknown kind '%s': latency, throughput, kernels, serve or ablate"
+                                : "which kind? latency, throughput, kernels, serve or ablate%s",
                            argc ? argv[0] : "");
 }

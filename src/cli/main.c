@@ -33,11 +33,12 @@ static const struct cli_command commands[] = {
      "Out: lines {\"id\", \"custom_id\", \"response\", \"error\"}. A line that is wrong gets an error of its own.\n"
      "Broken off and started again, it goes on where it stopped: what OUT has is not asked again.",
      cmd_batch},
-    {"bench", "latency|throughput|kernels|serve [MODEL] [options]", "measure speed",
+    {"bench", "latency|throughput|kernels|serve|ablate [MODEL] [options]", "measure speed",
      "latency: time to the first token and tokens a second, for one request or --batch of them.\n"
      "throughput: tokens a second over a set of requests of mixed lengths, and how long each waits.\n"
      "kernels: each CPU kernel: its error against plain C, its rate and its share of what the machine can do.\n"
-     "serve: a load of streamed requests on a running OpenAI server, any one (--url), and what its clients see.",
+     "serve: a load of streamed requests on a running OpenAI server, any one (--url), and what its clients see.\n"
+     "ablate: on a GPU, what each fusion is worth under stream launches and under graphs, and where the time goes.",
      cmd_bench},
     {"plan", "[MODEL] [options]", "print the recorded forward pass",
      "The forward pass is recorded once, as a flat list of operations, then rewritten by the fusion passes\n"

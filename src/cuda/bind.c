@@ -1,4 +1,4 @@
-/* bind.c - which results go straight into the bf16 input of the LINEAR that reads them.
+/* bind.c - which results go straight into the 16-bit input of the LINEAR or ATTENTION that reads them.
  *
  * There is one such input on the device. Walking the plan once tells what it holds at each op: an op that can write it
  * does so when the next LINEAR reads its result; a LINEAR whose input is not there has it rounded first. */
@@ -40,7 +40,7 @@ static bool feeds_next_linear(const struct qr_plan *plan, int i, int value)
     return false;
 }
 
-/* Does anyone read value behind op i, other than LINEARs that find it in bf16? */
+/* Does anyone read value behind op i, other than ops that find it in 16 bits? */
 static bool is_read(const struct qr_plan *plan, const struct qr_cuda_op *bound, int i, int value)
 {
     if (qr_values_overlap(plan, plan->logits, value))
@@ -48,13 +48,26 @@ static bool is_read(const struct qr_plan *plan, const struct qr_cuda_op *bound, 
     for (int j = i + 1; j < plan->n_op; j++) {
         const struct qr_op *op = &plan->op[j];
         for (int k = 0; k < op->n_in; k++)
-            if (qr_values_overlap(plan, op->in[k], value) && (op->code != QR_OP_LINEAR || bound[j].convert))
+            if (qr_values_overlap(plan, op->in[k], value) &&
+                ((op->code != QR_OP_LINEAR && op->code != QR_OP_ATTENTION) || bound[j].convert))
                 return true;
         for (int k = 0; k < op->n_out; k++)
             if (qr_value_covers(plan, op->out[k], value))
                 return false;
     }
     return false;
+}
+
+/* The rotation that leaves q in 16 bits for the ATTENTION at op i; -1: none does. */
+static int find_rotation(const struct qr_plan *plan, int i)
+{
+    int q = plan->op[i].in[0];
+    for (int j = i - 1; j >= 0; j--) {
+        const struct qr_op *op = &plan->op[j];
+        if (writes(plan, op, q))
+            return (op->code == QR_OP_ROPE || op->code == QR_OP_ROPE_STORE) && op->out[0] == q ? j : -1;
+    }
+    return -1;
 }
 
 void qr_cuda_bind(const struct qr_plan *plan, struct qr_cuda_sizes *sizes)
@@ -75,7 +88,15 @@ void qr_cuda_bind(const struct qr_plan *plan, struct qr_cuda_sizes *sizes)
             held = value;
         }
     }
-    for (int i = 0; i < plan->n_op; i++)
+    for (int i = 0; i < plan->n_op; i++) {
+        int rotation = plan->op[i].code == QR_OP_ATTENTION ? find_rotation(plan, i) : -1;
+        bound[i].convert |= plan->op[i].code == QR_OP_ATTENTION && rotation < 0;
+        if (rotation >= 0)
+            bound[rotation].y16 = true;
+    }
+    for (int i = 0; i < plan->n_op; i++) {
+        int value = result16(&plan->op[i]);
         if (bound[i].y16)
-            bound[i].y_unread = !is_read(plan, bound, i, result16(&plan->op[i]));
+            bound[i].y_unread = !is_read(plan, bound, i, value >= 0 ? value : plan->op[i].out[0]);
+    }
 }

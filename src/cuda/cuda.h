@@ -42,8 +42,8 @@ enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_l
                               struct qr_cuda_memory *memory, struct qr_err *err);
 uint64_t qr_cuda_block_bytes(const struct qr_plan *plan, enum qr_dtype kv_type); /* one block over all layers */
 
-/* Seconds of device time per opcode since the last reset. While it is on, every op is launched and timed by itself,
- * which makes steps slower. */
+/* Seconds of device time per opcode since it was turned on: from the end of the op before to its own end, so that no op
+ * overlaps another, which makes steps slower. */
 enum qr_status qr_cuda_profile(struct qr_exec *exec, bool on, struct qr_err *err);
 void qr_cuda_profile_read(struct qr_exec *exec, double seconds[QR_N_OPCODE], uint64_t count[QR_N_OPCODE]);
 /* Kernels launched since creation, by themselves or as nodes of a graph. */

@@ -36,7 +36,7 @@ static enum qr_status launch(struct qr_cuda_exec *self, const struct qr_step *st
                              struct qr_err *err)
 {
     struct qr_cuda_shape shape;
-    bool graph = !self->stream && !self->profile && qr_cuda_fill_step(self, step, true, slot->words, &shape);
+    bool graph = !self->stream && qr_cuda_fill_step(self, step, true, slot->words, &shape);
     if (!graph)
         qr_cuda_fill_step(self, step, false, slot->words, &shape);
     QR_CUDA(cudaSetDevice(self->device_id), "choosing a GPU", err);
@@ -49,6 +49,10 @@ static enum qr_status launch(struct qr_cuda_exec *self, const struct qr_step *st
                                 (size_t)step->n_row * self->plan->n_vocab * sizeof(float), cudaMemcpyDeviceToHost,
                                 self->on.stream),
                 "fetching logits", err);
+    if (self->profile) { /* the next step sets the marks again */
+        QR_CUDA(cudaStreamSynchronize(self->on.stream), "running a step", err);
+        QR_TRY(read_marks(self, err));
+    }
     return qr_cuda_status(cudaEventRecord(slot->done, self->on.stream), "marking a step's end", err);
 }
 
@@ -92,8 +96,6 @@ static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, st
     self->first = (self->first + 1) % N_SLOT;
     self->n_slot--;
     QR_CUDA(cudaEventSynchronize(slot->done), "running a step", err);
-    if (self->profile)
-        QR_TRY(read_marks(self, err));
     if (self->samples)
         qr_sample_unpack(slot->picked, slot->n_row, picked);
     *result = (struct qr_result){.n_row = slot->n_row, .logits = self->logits};
@@ -154,8 +156,8 @@ static enum qr_status device_alloc(void *p, uint64_t bytes, const char *what, st
 static enum qr_status check_room(const struct qr_cuda_exec *self, struct qr_err *err)
 {
     const struct qr_cuda_sizes *s = &self->sizes;
-    uint64_t other = s->buffers.bytes + s->x16 + s->work + s->counter + s->part + s->tile_counter + 2 * s->table +
-                     s->step + s->place + s->pick + s->sample_work;
+    uint64_t other = s->buffers.bytes + s->x16 + s->q16 + s->work + s->counter + s->part + s->tile_counter +
+                     2 * s->table + s->step + s->place + s->pick + s->sample_work;
     uint64_t weights = s->tiles + s->n_float * 4, total = weights + s->kv + other; /* each below 2^62 */
     if (total <= self->device.available)
         return QR_OK;
@@ -178,6 +180,7 @@ static enum qr_status allocate(struct qr_cuda_exec *self, struct qr_err *err)
         {&self->vectors, s->n_float * 4},
         {&self->activation, s->buffers.bytes},
         {&self->x16, s->x16},
+        {&self->q16, s->q16},
         {&self->work, s->work},
         {&self->counter, s->counter},
         {&self->part, s->part},
@@ -293,6 +296,8 @@ enum qr_status qr_cuda_profile(struct qr_exec *exec, bool on, struct qr_err *err
     memset(self->seconds, 0, sizeof self->seconds);
     memset(self->count, 0, sizeof self->count);
     self->profile = false;
+    QR_CUDA(cudaStreamSynchronize(self->on.stream), "timing", err);
+    qr_cuda_graphs_free(self); /* they have marks, or have none */
     if (!on)
         return QR_OK;
     if (!self->mark) {

@@ -19,8 +19,8 @@ struct qr_cuda_storage {
 struct qr_cuda_op {
     int storage;        /* EMBED, LINEAR: index */
     uint64_t vector[2]; /* floats into the vectors: bias, or the scales */
-    bool convert;       /* LINEAR: its input has to be rounded to bf16 first */
-    bool y16;           /* the result goes to the next LINEAR's input, in bf16 */
+    bool convert;       /* LINEAR, ATTENTION: the input has to be rounded to 16 bits first */
+    bool y16;           /* the result goes to the next LINEAR's input, in bf16, or q to ATTENTION's */
     bool y_unread;      /* nobody reads the fp32 result */
 };
 
@@ -31,7 +31,7 @@ struct qr_cuda_sizes {
     int n_storage;
     struct qr_cuda_op *op;   /* [n_op] */
     uint64_t tiles, n_float; /* weights: matrices in bytes, vectors in floats */
-    uint64_t x16, work, counter, part, tile_counter, table, step, place, logits_host;
+    uint64_t x16, q16, work, counter, part, tile_counter, table, step, place, logits_host;
     uint64_t pick, picked, sample_work; /* what is wanted of a step's rows, packed; what came out of them; scratch */
     uint64_t page, pool, block, kv;     /* a page; K or V of a layer; a block over all layers; all */
     int n_head, group;                  /* query heads; a KV head's */
@@ -76,7 +76,7 @@ struct qr_cuda_exec {
     uint8_t *memory; /* the one allocation of all that is not weights or KV */
     uint8_t *tiles, *kv;
     float *vectors, *cos, *sin, *part, *work;
-    uint8_t *activation, *x16;
+    uint8_t *activation, *x16, *q16; /* inputs of LINEAR and ATTENTION in 16 bits */
     unsigned *counter, *tile_counter;
     int32_t *step, *place;
     uint8_t *pick;
@@ -91,7 +91,7 @@ struct qr_cuda_exec {
     struct qr_cuda_graph graph[QR_CUDA_GRAPHS];
     uint64_t turn;
     uint64_t n_launch;
-    bool profile;
+    bool profile, capturing;
     cudaEvent_t *mark; /* [n_op + 1] while profiling */
     double seconds[QR_N_OPCODE];
     uint64_t count[QR_N_OPCODE];

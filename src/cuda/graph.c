@@ -25,7 +25,9 @@ static enum qr_status capture(struct qr_cuda_exec *exec, const struct qr_cuda_sh
         cudaGraphExecDestroy(g->run);
     *g = (struct qr_cuda_graph){0};
     QR_CUDA(cudaStreamBeginCapture(exec->on.stream, cudaStreamCaptureModeThreadLocal), "capturing a step", err);
+    exec->capturing = true;
     enum qr_status status = qr_cuda_walk(exec, shape, err);
+    exec->capturing = false;
     cudaError_t e = cudaStreamEndCapture(exec->on.stream, &graph); /* also after a failure */
     if (status == QR_OK)
         status = qr_cuda_status(e, "capturing a step", err);
@@ -58,4 +60,5 @@ void qr_cuda_graphs_free(struct qr_cuda_exec *exec)
     for (int i = 0; i < QR_CUDA_GRAPHS; i++)
         if (exec->graph[i].run)
             cudaGraphExecDestroy(exec->graph[i].run);
+    memset(exec->graph, 0, sizeof exec->graph);
 }

@@ -57,6 +57,7 @@ struct qr_cu_rows {
     const int32_t *row; /* not NULL: row i of x is row[i] (GATHER) */
     int x_stride, r_stride, y_stride, y16_stride, cols, n;
     int y16_cols; /* columns from cols up to here are zeros */
+    int f16;      /* y16 is f16, not bf16 */
 };
 cudaError_t qr_cu_run_map(const struct qr_cu_on *on, enum qr_cu_map what, const struct qr_cu_rows *a);
 
@@ -64,13 +65,13 @@ cudaError_t qr_cu_run_map(const struct qr_cu_on *on, enum qr_cu_map what, const 
 struct qr_cu_rope {
     float *q, *k;
     const float *v;
-    void *q16; /* bf16 copy of the rotated q, [n, n_head * head_dim] */
+    void *q16; /* the rotated q in the type of keys, [n, n_head * head_dim]; then q itself is written only if q_read */
     const float *q_norm, *k_norm;
     const float *cos, *sin; /* [max_len, head_dim / 2] */
     const int32_t *position, *slot;
     char *k_pages, *v_pages; /* of the layer; NULL: not stored */
     int q_stride, k_stride, v_stride, n_head, n_kv_head, head_dim, n;
-    int rotate_k, f16;
+    int rotate_k, q_read, f16;
     float eps;
 };
 cudaError_t qr_cu_run_rope(const struct qr_cu_on *on, const struct qr_cu_rope *a);
@@ -87,10 +88,10 @@ struct qr_cu_item {
 };
 enum { QR_CU_FEW = 16, QR_CU_MANY = 64 }; /* pairs of an item of each kind */
 struct qr_cu_attention {
-    const float *q;
+    const void *q; /* [n, n_head * head_dim] in the type of keys */
     float *y;
     void *y16;
-    int q_stride, y_stride, y16_stride;
+    int y_stride, y16_stride;
     const char *k_pages, *v_pages;
     const int32_t *position, *table, *count; /* count: items of each kind, stride of the table */
     const struct qr_cu_item *few, *many;

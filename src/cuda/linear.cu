@@ -134,22 +134,13 @@ extern "C" cudaError_t qr_cu_run_linear(const struct qr_cu_on *on, const struct 
                               a->y,
                               a->work,
                               a->counter,
-                              a->n};
+                              a->n,
+                              a->bias};
     if (dense && a->n <= 8)
         e = a->cuts == 1 ? small<true>(on, args, 16) : small<false>(on, args, 8);
     else if (dense && on->arch == 90)
         e = qr_cu_linear_hopper(on, args);
-    if (e == cudaErrorInvalidConfiguration)
-        return plain(on, a);
-    if (e || !a->bias)
-        return e;
-    struct qr_cu_rows add = {};
-    add.x = add.y = a->y;
-    add.r = a->bias;
-    add.x_stride = add.y_stride = a->y_stride;
-    add.cols = a->rows;
-    add.n = a->n;
-    return qr_cu_run_map(on, QR_CU_ADD, &add);
+    return e == cudaErrorInvalidConfiguration ? plain(on, a) : e;
 }
 
 extern "C" int qr_cu_cuts(int rows, int k)
@@ -163,7 +154,7 @@ extern "C" uint64_t qr_cu_linear_work(int rows, int cuts, int max_n)
     return cuts == 1 ? 0 : (uint64_t)cuts * (uint64_t)n * (uint64_t)((rows + 15) / 16 * 16) * sizeof(float);
 }
 
-extern "C" cudaError_t qr_cu_prepare_attention(int head_dim);
+extern "C" cudaError_t qr_cu_prepare_attention(const struct qr_cu_on *on, int head_dim);
 extern "C" cudaError_t qr_cu_prepare(const struct qr_cu_on *on, int head_dim)
 {
     const auto most = cudaFuncAttributeMaxDynamicSharedMemorySize;
@@ -172,5 +163,5 @@ extern "C" cudaError_t qr_cu_prepare(const struct qr_cu_on *on, int head_dim)
         e = cudaFuncSetAttribute(linear_small<1, false>, most, small_shared(on));
     if (!e && on->arch == 90)
         e = qr_cu_prepare_linear_hopper();
-    return e ? e : qr_cu_prepare_attention(head_dim);
+    return e ? e : qr_cu_prepare_attention(on, head_dim);
 }

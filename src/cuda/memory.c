@@ -117,6 +117,7 @@ static bool size_attention(const struct qr_plan *plan, const struct qr_exec_limi
     sizes->max_few = l->max_seq + (int)parts;
     sizes->max_many = (int)(pairs / QR_CU_MANY) + l->max_seq;
     return product(parts * plan->n_kv_head, 16 * ((uint64_t)plan->head_dim + 2), 4, &sizes->part) &&
+           product((uint64_t)l->max_token, (uint64_t)sizes->n_head * plan->head_dim, 2, &sizes->q16) &&
            product((uint64_t)l->max_seq, plan->n_kv_head, 4, &sizes->tile_counter) &&
            product((uint64_t)l->max_len, plan->head_dim / 2, 4, &sizes->table);
 }
@@ -181,7 +182,7 @@ enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_l
     *memory = (struct qr_cuda_memory){
         .weights = s.tiles + s.n_float * 4,
         .kv = s.kv,
-        .activations = s.buffers.bytes + s.x16,
+        .activations = s.buffers.bytes + s.x16 + s.q16,
         .workspace = s.work + s.counter + s.part + s.tile_counter,
         .tables = 2 * s.table,
         .step = s.step + s.place + s.pick,

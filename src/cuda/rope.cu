@@ -1,8 +1,8 @@
 // rope.cu - ROPE, KV_STORE, and both in one (ROPE_STORE), with the head norms of q and k where a model has them.
 //
 // A warp takes one head of one token: q and k are read once, normed and rotated in registers (first half of a head with its second
-// half: Su et al., RoFormer, 2021), q is written back, k and v go straight into their pages. Grouped queries need nothing here:
-// k and v have their own, fewer heads. Bytes: q 4 in and 4 out, k and v 4 in and 2 out an element, cos and sin from L2.
+// half: Su et al., RoFormer, 2021), q is written back or left for attention, k and v go straight into their pages. Grouped queries need nothing here:
+// k and v have their own, fewer heads. Bytes: q 4 in and 2 or 4 out, k and v 4 in and 2 out an element, cos and sin from L2.
 #include <cuda_fp16.h>
 #include "cuda/attention.cuh"
 #include "cuda/launch.cuh"
@@ -81,7 +81,7 @@ static __global__ void __launch_bounds__(256) rope(const __grid_constant__ qr_cu
         return;
     uint16_t *page = is_k ? (uint16_t *)a.k_pages + ((size_t)(slot / PAGE_TOKENS) * a.n_kv_head + h) * PAGE_TOKENS * a.head_dim
                           : nullptr;
-    __nv_bfloat16 *q16 = a.q16 ? (__nv_bfloat16 *)a.q16 + (t * a.n_head + h) * a.head_dim : nullptr;
+    uint16_t *q16 = a.q16 ? (uint16_t *)a.q16 + (t * a.n_head + h) * a.head_dim : nullptr;
 #pragma unroll
     for (int i = 0; i < MAX_PAIRS; i++) {
         int c = i * 32 + lane;
@@ -92,11 +92,13 @@ static __global__ void __launch_bounds__(256) rope(const __grid_constant__ qr_cu
             page[k_page_index(slot % PAGE_TOKENS, half + c)] = k_bits(hi[i], a.f16);
             continue;
         }
-        x[c] = lo[i];
-        x[half + c] = hi[i];
+        if (!q16 || a.q_read) {
+            x[c] = lo[i];
+            x[half + c] = hi[i];
+        }
         if (q16) {
-            q16[c] = __float2bfloat16_rn(lo[i]);
-            q16[half + c] = __float2bfloat16_rn(hi[i]);
+            q16[c] = k_bits(lo[i], a.f16);
+            q16[half + c] = k_bits(hi[i], a.f16);
         }
     }
 }

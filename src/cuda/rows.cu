@@ -1,6 +1,7 @@
 // rows.cu - what goes element by element: ADD, SILU, MUL, SILU_MUL, GATHER, and the bf16 copy that a LINEAR reads.
 //
 // Bytes: 4 an element for each input and output, 2 for a bf16 one. Four elements a thread where everything is aligned.
+#include <cuda_fp16.h>
 #include "cuda/launch.cuh"
 
 template <qr_cu_map WHAT> static __device__ inline float value_of(float x, float r)
@@ -45,11 +46,16 @@ template <qr_cu_map WHAT, int N> static __global__ void __launch_bounds__(256) m
         else
             a.y[t * a.y_stride + c] = x[0];
     }
-    __nv_bfloat16 *y16 = (__nv_bfloat16 *)a.y16 + t * a.y16_stride + c;
-    if (a.y16 && N == 4)
+    if (!a.y16)
+        return;
+    uint16_t *y16 = (uint16_t *)a.y16 + t * a.y16_stride + c;
+    if (a.f16)
+        for (int j = 0; j < N; j++)
+            y16[j] = __half_as_ushort(__float2half_rn(x[j]));
+    else if (N == 4)
         *(uint2 *)y16 = make_uint2(pack_bf16(x[0], x[1]), pack_bf16(x[N / 2], x[N - 1]));
-    else if (a.y16)
-        *y16 = __float2bfloat16(x[0]);
+    else
+        *y16 = __bfloat16_as_ushort(__float2bfloat16(x[0]));
 }
 
 template <qr_cu_map WHAT> static cudaError_t run(const struct qr_cu_on *on, const struct qr_cu_rows *a)

@@ -101,19 +101,28 @@ static bool is_few(const struct qr_cuda_exec *exec, int n_token)
     return n_token * exec->sizes.group <= QR_CU_FEW;
 }
 
-/* Few units for many multiprocessors: contexts are cut, as long as there is room for the parts. Which way a token goes
- * does not change its result. */
+static int cuts_of(const struct qr_step *step, int s)
+{
+    return step->position[step->seq_begin[s + 1] - 1] / QR_CU_CUT + 1;
+}
+
+/* A context of more cuts than a multiprocessor's share of all is cut, as long as there is room for the parts. Which way a
+ * token goes does not change its result. */
 static int add_few(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_cu_item *item)
 {
-    int n_few = 0, n = 0, part = 0;
-    for (int s = 0; s < step->n_seq; s++)
-        n_few += is_few(exec, step->seq_begin[s + 1] - step->seq_begin[s]);
-    bool split = n_few * (int)exec->plan->n_kv_head < 2 * exec->on.n_sm;
+    int n = 0, part = 0;
+    int64_t total = 0;
+    for (int s = 0; s < step->n_seq; s++) {
+        int n_token = step->seq_begin[s + 1] - step->seq_begin[s];
+        if (n_token > 0 && is_few(exec, n_token))
+            total += cuts_of(step, s);
+    }
+    int64_t share = (total * (int64_t)exec->plan->n_kv_head + exec->on.n_sm - 1) / exec->on.n_sm;
     for (int s = 0; s < step->n_seq; s++) {
         int begin = step->seq_begin[s], end = step->seq_begin[s + 1];
         if (begin == end || !is_few(exec, end - begin))
             continue;
-        int n_cut = step->position[end - 1] / QR_CU_CUT + 1;
+        int n_cut = cuts_of(step, s);
         struct qr_cu_item unit = {.row = begin,
                                   .n_pair = (end - begin) * exec->sizes.group,
                                   .sequence = s,
@@ -121,7 +130,7 @@ static int add_few(const struct qr_cuda_exec *exec, const struct qr_step *step, 
                                   .n_cut = n_cut,
                                   .part = part,
                                   .tile = s};
-        if (!split || n_cut == 1 || part + n_cut > exec->sizes.n_part) {
+        if (n_cut <= share || n_cut == 1 || part + n_cut > exec->sizes.n_part) {
             item[n++] = unit;
             continue;
         }

@@ -107,6 +107,21 @@ static cudaError_t map(const struct walk *w, enum qr_cu_map what)
     return qr_cu_run_map(&w->exec->on, what, &a);
 }
 
+/* The fp32 input of an op, rounded for it; cols_to: with zeros behind it. */
+static cudaError_t convert(const struct walk *w, void *to, int cols_to, int f16)
+{
+    int value = w->op->in[0];
+    struct qr_cu_rows c = {.cols = cols_of(w, value),
+                           .n = rows_of(w, value),
+                           .y16 = to,
+                           .y16_stride = cols_to,
+                           .y16_cols = cols_to,
+                           .f16 = f16};
+    c.x = value_at(w, value, &c.x_stride);
+    w->exec->n_launch++;
+    return qr_cu_run_map(&w->exec->on, QR_CU_COPY, &c);
+}
+
 static cudaError_t linear(const struct walk *w)
 {
     struct qr_cuda_exec *exec = w->exec;
@@ -114,11 +129,7 @@ static cudaError_t linear(const struct walk *w)
     const struct qr_cuda_storage *s = storage_of(w);
     int n = rows_of(w, op->in[0]);
     if (w->bound->convert) {
-        struct qr_cu_rows c = {
-            .cols = cols_of(w, op->in[0]), .n = n, .y16 = exec->x16, .y16_stride = s->k, .y16_cols = s->k};
-        c.x = value_at(w, op->in[0], &c.x_stride);
-        cudaError_t e = qr_cu_run_map(&exec->on, QR_CU_COPY, &c);
-        exec->n_launch++;
+        cudaError_t e = convert(w, exec->x16, s->k, 0);
         if (e)
             return e;
     }
@@ -155,6 +166,8 @@ static cudaError_t rope(const struct walk *w)
                            .head_dim = (int)op->head_dim,
                            .n = w->shape->n_token,
                            .rotate_k = op->code == QR_OP_ROPE_STORE,
+                           .q16 = w->bound->y16 ? exec->q16 : NULL,
+                           .q_read = !w->bound->y_unread,
                            .f16 = exec->limits.kv_type == QR_F16,
                            .eps = op->eps};
     if (op->code != QR_OP_KV_STORE)
@@ -177,7 +190,13 @@ static cudaError_t attention(const struct walk *w)
     const struct qr_cuda_exec *exec = w->exec;
     const struct qr_cuda_shape *l = w->shape;
     const struct qr_op *op = w->op;
-    struct qr_cu_attention a = {.k_pages = pages_of(w, 0),
+    if (w->bound->convert) {
+        cudaError_t e = convert(w, exec->q16, cols_of(w, op->in[0]), exec->limits.kv_type == QR_F16);
+        if (e)
+            return e;
+    }
+    struct qr_cu_attention a = {.q = exec->q16,
+                                .k_pages = pages_of(w, 0),
                                 .v_pages = pages_of(w, 1),
                                 .position = step_words(w, l->position),
                                 .table = step_words(w, l->table),
@@ -196,7 +215,6 @@ static cudaError_t attention(const struct walk *w)
                                 .f16 = exec->limits.kv_type == QR_F16,
                                 .scale = op->attn_scale,
                                 .soft_cap = op->soft_cap};
-    a.q = value_at(w, op->in[0], &a.q_stride);
     a.y = value_at(w, op->out[0], &a.y_stride);
     if (w->bound->y16) {
         a.y16 = exec->x16;
@@ -258,17 +276,24 @@ enum qr_status qr_cuda_copy_blocks(struct qr_cuda_exec *exec, const struct qr_cu
     return qr_cuda_status(qr_cu_run_copy(&exec->on, &a), "copying blocks", err);
 }
 
+/* Inside a graph an event that is to be read from outside has to be an external one. */
+static enum qr_status mark(struct qr_cuda_exec *exec, int i, struct qr_err *err)
+{
+    unsigned flags = exec->capturing ? cudaEventRecordExternal : cudaEventRecordDefault;
+    if (!exec->profile)
+        return QR_OK;
+    return qr_cuda_status(cudaEventRecordWithFlags(exec->mark[i], exec->on.stream, flags), "timing", err);
+}
+
 enum qr_status qr_cuda_walk(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape, struct qr_err *err)
 {
     const struct qr_plan *plan = exec->plan;
-    if (exec->profile)
-        QR_CUDA(cudaEventRecord(exec->mark[0], exec->on.stream), "timing", err);
+    QR_TRY(mark(exec, 0, err));
     for (int i = 0; i < plan->n_op; i++) {
         struct walk w = {.exec = exec, .shape = shape, .op = &plan->op[i], .bound = &exec->sizes.op[i]};
         QR_CUDA(run(&w), qr_opcode_name(plan->op[i].code), err);
         exec->n_launch++;
-        if (exec->profile)
-            QR_CUDA(cudaEventRecord(exec->mark[i + 1], exec->on.stream), "timing", err);
+        QR_TRY(mark(exec, i + 1, err));
     }
     return QR_OK;
 }

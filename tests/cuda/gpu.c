@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
+#include "model/synth.h"
 
 void need_gpu(void)
 {
@@ -57,6 +58,20 @@ float *gpu_logits(const struct model *model, struct setting setting, bool stream
     runner_close(r);
     free(r);
     return logits;
+}
+
+void heads_write(int n_head, int n_kv_head, int head_dim, const char *path)
+{
+    struct qr_config config;
+    struct qr_err err;
+    if (qr_config_from_shape("tiny-qwen3", &config, &err) != QR_OK)
+        fail_msg("%s", err.message);
+    config.n_head = n_head;
+    config.n_kv_head = n_kv_head;
+    config.head_dim = head_dim;
+    if (qr_config_check(&config, &err) != QR_OK ||
+        qr_synth_write(&config, 1, QR_BF16, path, 0, false, NULL, NULL, &err) != QR_OK)
+        fail_msg("%s", err.message);
 }
 
 double norm_error(const float *a, const float *b, size_t n)

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 #include "base/rand.h"
 #include "common/tmp.h"
@@ -25,7 +26,12 @@ static void compare(void **state, const char *shape, enum qr_dtype type, enum qr
     need_gpu();
     snprintf(name, sizeof name, "%s-%s.gguf", shape, qr_dtype_info(type)->name);
     const char *path = tmp_path(state, name);
-    model_write(shape, type, path);
+    if (strcmp(shape, "heads-128") == 0)
+        heads_write(12, 2, 128, path);
+    else if (strcmp(shape, "heads-64") == 0)
+        heads_write(9, 3, 64, path);
+    else
+        model_write(shape, type, path);
     model_open(&model, path);
     random_tokens(token, N_TOKEN, model.n_vocab, 5);
     float *want = ref_forward(model.source, token, N_TOKEN);
@@ -82,13 +88,24 @@ static void qwen3(void **state)
     compare(state, "tiny-qwen3", QR_BF16, QR_BF16);
 }
 
+static void heads_128(void **state)
+{
+    compare(state, "heads-128", QR_BF16, QR_BF16);
+}
+
+static void heads_64(void **state)
+{
+    compare(state, "heads-64", QR_BF16, QR_F16);
+}
+
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, tmp_setup, tmp_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(llama), WITH_FOLDER(llama_f16), WITH_FOLDER(llama3_q8), WITH_FOLDER(mistral_window),
-        WITH_FOLDER(qwen2), WITH_FOLDER(qwen2_q4),  WITH_FOLDER(qwen3),
+        WITH_FOLDER(llama),          WITH_FOLDER(llama_f16), WITH_FOLDER(llama3_q8),
+        WITH_FOLDER(mistral_window), WITH_FOLDER(qwen2),     WITH_FOLDER(qwen2_q4),
+        WITH_FOLDER(qwen3),          WITH_FOLDER(heads_128), WITH_FOLDER(heads_64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "common/tmp.h"
 #include "cuda/gpu.h"
 #include "plan/fuse.h"
 
@@ -58,14 +59,14 @@ static void among_others(const struct model *model, const char *shape, struct se
     free(r);
 }
 
-static void all_ways(const char *shape, uint32_t mask, enum qr_dtype kv_type)
+static void all_ways(const char *shape, const char *path, uint32_t mask, enum qr_dtype kv_type)
 {
     struct model model;
     static int32_t token[N_TOKEN];
     char name[64];
     need_gpu();
     snprintf(name, sizeof name, "dummy:%s", shape);
-    model_open(&model, name);
+    model_open(&model, path ? path : name);
     random_tokens(token, N_TOKEN, model.n_vocab, 9);
     struct setting setting = {.mask = mask, .n_thread = 2, .kv_type = kv_type};
     float *want = gpu_logits(&model, setting, true, token, N_TOKEN, 0, RUNNER_MAX_TOKEN);
@@ -78,31 +79,49 @@ static void all_ways(const char *shape, uint32_t mask, enum qr_dtype kv_type)
 static void llama(void **state)
 {
     (void)state;
-    all_ways("tiny-llama", QR_FUSE_ALL, QR_BF16);
+    all_ways("tiny-llama", NULL, QR_FUSE_ALL, QR_BF16);
 }
 
 static void llama_unfused(void **state)
 {
     (void)state;
-    all_ways("tiny-llama", 0, QR_F16);
+    all_ways("tiny-llama", NULL, 0, QR_F16);
 }
 
 static void mistral(void **state)
 {
     (void)state;
-    all_ways("tiny-mistral", QR_FUSE_ALL, QR_BF16);
+    all_ways("tiny-mistral", NULL, QR_FUSE_ALL, QR_BF16);
 }
 
 static void qwen2(void **state)
 {
     (void)state;
-    all_ways("tiny-qwen2", QR_FUSE_ALL, QR_BF16);
+    all_ways("tiny-qwen2", NULL, QR_FUSE_ALL, QR_BF16);
 }
 
 static void qwen3(void **state)
 {
     (void)state;
-    all_ways("tiny-qwen3", QR_FUSE_ALL, QR_F16);
+    all_ways("tiny-qwen3", NULL, QR_FUSE_ALL, QR_F16);
+}
+
+/* Heads as real models have them, 12 on 2 and 9 on 3. */
+static void head_128(void **state)
+{
+    const char *path = tmp_path(state, "heads.gguf");
+    need_gpu();
+    heads_write(12, 2, 128, path);
+    all_ways("12 heads of 128 on 2", path, QR_FUSE_ALL, QR_BF16);
+    all_ways("12 heads of 128 on 2", path, 0, QR_F16);
+}
+
+static void head_64(void **state)
+{
+    const char *path = tmp_path(state, "heads.gguf");
+    need_gpu();
+    heads_write(9, 3, 64, path);
+    all_ways("9 heads of 64 on 3", path, QR_FUSE_ALL, QR_BF16);
 }
 
 /* A prompt's blocks copied to others, whose sequence goes on from there. */
@@ -254,7 +273,15 @@ static void places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama), cmocka_unit_test(llama_unfused), cmocka_unit_test(mistral), cmocka_unit_test(qwen2),
-        cmocka_unit_test(qwen3), cmocka_unit_test(copies),        cmocka_unit_test(places)};
+        cmocka_unit_test(llama),
+        cmocka_unit_test(llama_unfused),
+        cmocka_unit_test(mistral),
+        cmocka_unit_test(qwen2),
+        cmocka_unit_test(qwen3),
+        cmocka_unit_test_setup_teardown(head_128, tmp_setup, tmp_teardown),
+        cmocka_unit_test_setup_teardown(head_64, tmp_setup, tmp_teardown),
+        cmocka_unit_test(copies),
+        cmocka_unit_test(places),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
