@@ -96,6 +96,7 @@ $(foreach i,$(ISAS),$(eval $(call stamp_rule,flags-$(i).txt,$(ISA_$(i)))))
 
 $(B)/obj/base/version.o: CFLAGS += -DQR_COMMIT='"$(COMMIT)"'
 $(B)/obj/base/version.o: $(B)/commit.txt
+$(B)/obj/server/page.o: src/server/page.html
 $(B)/obj/%.o: src/%.c $(B)/flags.txt
 	@mkdir -p $(@D)
 	@echo "  CC      $<"

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "server/guard.h"
+#include "server/page.h"
 #include "server/serve_parts.h"
 
 enum { GET = 1, POST = 2 };
@@ -14,6 +15,7 @@ static const struct {
     int method;
     bool open; /* without a key */
 } routes[] = {
+    {"/", QR_ROUTE_PAGE, GET, true},
     {"/health", QR_ROUTE_HEALTH, GET, true},
     {"/ready", QR_ROUTE_READY, GET, true},
     {"/metrics", QR_ROUTE_METRICS, GET, true},
@@ -219,12 +221,26 @@ static void answer_state(struct qr_server *s, struct qr_http_request *r, const s
     answer_json(s, r, good ? 200 : 503, fields, json_pack("{s:s}", "status", word[state]));
 }
 
+static void answer_page(struct qr_server *s, struct qr_http_request *r)
+{
+    struct qr_buf page;
+    char fields[640];
+    qr_buf_init(&page, 0);
+    bool ok = qr_page_write(&page, fields, sizeof fields);
+    answer_text(s, r, ok ? 200 : 503, "text/html; charset=utf-8", ok ? fields : "", ok ? page.data : "",
+                ok ? page.len : 0);
+    qr_buf_free(&page);
+}
+
 static void answer_get(struct qr_server *s, struct qr_http_request *r, const struct verdict *v)
 {
     switch (routes[v->route].route) {
     case QR_ROUTE_HEALTH:
     case QR_ROUTE_READY:
         answer_state(s, r, v, routes[v->route].route == QR_ROUTE_READY);
+        return;
+    case QR_ROUTE_PAGE:
+        answer_page(s, r);
         return;
     case QR_ROUTE_METRICS:
         answer_metrics(s, r, v);
