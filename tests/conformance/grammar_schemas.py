@@ -321,3 +321,67 @@ def value(schema, rng):
 def random_schemas(n, seed=7):
     rng = random.Random(seed)
     return [random_schema(rng) for _ in range(n)]
+
+
+KEYWORDS = {
+    "type": lambda r, d: r.choice([r.choice(TYPES), r.sample(TYPES, 2)]),
+    "properties": lambda r, d: {n: mixed_schema(r, d + 1) for n in r.sample(NAMES, r.randint(1, 3))},
+    "required": lambda r, d: r.sample(NAMES, r.randint(0, 2)),
+    "additionalProperties": lambda r, d: r.choice([False, False, True, mixed_schema(r, d + 1)]),
+    "patternProperties": lambda r, d: {p: mixed_schema(r, d + 1) for p in r.sample(["^a", "b$", "x"], r.randint(1, 2))},
+    "propertyNames": lambda r, d: r.choice([{"maxLength": 2}, {"pattern": "^[a-c]"}, {"enum": ["a", "b", "zz"]}]),
+    "minProperties": lambda r, d: r.randint(0, 2),
+    "maxProperties": lambda r, d: r.randint(0, 3),
+    "items": lambda r, d: mixed_schema(r, d + 1),
+    "prefixItems": lambda r, d: [mixed_schema(r, d + 1) for _ in range(r.randint(1, 2))],
+    "minItems": lambda r, d: r.randint(0, 2),
+    "maxItems": lambda r, d: r.randint(0, 3),
+    "minLength": lambda r, d: r.randint(0, 3),
+    "maxLength": lambda r, d: r.randint(0, 4),
+    "pattern": lambda r, d: r.choice(["a", "^[ab]+$", "b$", "^.?$", "^(x|yy)*$"]),
+    "minimum": lambda r, d: r.choice([-5, 0, 1.5, 3, 10]),
+    "maximum": lambda r, d: r.choice([-2.25, 0, 4, 7.5, 100]),
+    "exclusiveMinimum": lambda r, d: r.choice([-1, 0, 0.5]),
+    "exclusiveMaximum": lambda r, d: r.choice([1, 5.5, 20]),
+    "multipleOf": lambda r, d: r.choice([1, 2, 5]),
+    "enum": lambda r, d: r.sample([None, True, 1, 2, 2.5, -3, "a", "ab", "", "x"], r.randint(1, 5)),
+    "const": lambda r, d: r.choice([1, "a", None, False]),
+    "anyOf": lambda r, d: [mixed_schema(r, d + 1) for _ in range(r.randint(1, 3))],
+    "oneOf": lambda r, d: [mixed_schema(r, d + 1) for _ in range(r.randint(1, 2))],
+    "allOf": lambda r, d: [mixed_schema(r, d + 1) for _ in range(r.randint(1, 2))],
+    "$ref": lambda r, d: r.choice(["#/$defs/p", "#/$defs/q", "#"]),
+}
+TYPES = ["string", "integer", "number", "boolean", "null", "array", "object"]
+NAMES = ["a", "b", "ab", "x", "é"]
+OF_TYPE = {
+    "string": ["minLength", "maxLength", "pattern", "enum"],
+    "integer": ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "enum"],
+    "number": ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
+    "array": ["items", "prefixItems", "minItems", "maxItems"],
+    "object": ["properties", "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties"],
+}
+
+
+def mixed_schema(rng, depth=0):
+    """Keywords in any combination, also such as contradict each other."""
+    if depth > 3 or rng.random() < 0.08:
+        return rng.choice([True, True, False, {}, {"type": rng.choice(TYPES)}])
+    out = {}
+    if rng.random() < 0.7:
+        out["type"] = rng.choice(TYPES)
+        for key in rng.sample(OF_TYPE.get(out["type"], ["enum"]), k=min(rng.randint(0, 3), len(OF_TYPE.get(out["type"], [1])))):
+            out[key] = KEYWORDS[key](rng, depth)
+    for key in rng.sample(sorted(KEYWORDS), rng.choice([0, 0, 1, 1, 2])):
+        out.setdefault(key, KEYWORDS[key](rng, depth))
+    if depth == 0:
+        out["$defs"] = {"p": mixed_schema(rng, 2), "q": mixed_schema(rng, 3)}
+    return out
+
+
+def mixed_value(rng, depth=0):
+    kind = rng.randint(0, 5 if depth > 2 else 7)
+    if kind == 6:
+        return [mixed_value(rng, depth + 1) for _ in range(rng.randint(0, 3))]
+    if kind == 7:
+        return {n: mixed_value(rng, depth + 1) for n in NAMES + ["zz"] if rng.random() < 0.3}
+    return rng.choice([None, True, False, rng.randint(-6, 12), rng.choice([0.5, 2.5, -3.25, 4.0]), rng.choice(["", "a", "b", "ab", "x", "yyx", "abcd", "é"])])

@@ -3,6 +3,7 @@
 import datetime
 import ipaddress
 import json
+import os
 import random
 import re
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from grammar_schemas import KINDS, REFUSED, random_schemas, value
+from grammar_schemas import KINDS, REFUSED, mixed_schema, mixed_value, random_schemas, value
 
 STYLES = [
     {"separators": (", ", ": ")},
@@ -142,6 +143,40 @@ def test_random_schemas_let_their_values_through_and_no_others(masks):
                 assert valid, f"{r['schema']}: {text} was let through"
             n += not valid
     assert n > 500
+
+
+def holds(schema, text):
+    """is_valid; None when jsonschema itself finds no end in a $ref that leads back."""
+    try:
+        return is_valid(schema, text)
+    except RecursionError:
+        return None
+
+
+def test_mixed_keywords(masks):
+    """Keywords that meet in one schema: no text that a grammar lets through is wrong."""
+    rng = random.Random(int(os.environ.get("QUIRE_SEED", 1)))
+    requests = []
+    for i in range(6000 if os.environ.get("QUIRE_LONG") else 1200):
+        texts = [json.dumps(mixed_value(rng)) for _ in range(25)]
+        requests.append({"schema": mixed_schema(rng), "walks": 4, "free": i % 25, "seed": i, "accept": texts})
+    n = {"refused": 0, "texts": 0, "right": 0, "wrong": 0, "order": 0}
+    for r, answer in zip(requests, masks(requests)):
+        if "error" in answer:
+            n["refused"] += 1
+            continue
+        shown = json.dumps(r["schema"])
+        assert "failed" not in answer, f"{shown}: {answer['failed']}"
+        for text in answer["texts"]:
+            assert holds(r["schema"], text) is not False, f"{shown}: {text}"
+            n["texts"] += 1
+        for text, verdict in zip(r["accept"], answer["accepted"]):
+            valid = holds(r["schema"], text)
+            assert verdict is not None or valid is not False, f"{shown}: {text} was let through"
+            n["right" if valid else "wrong"] += 1
+            n["order"] += bool(valid) and verdict is not None
+    print(n)
+    assert n["texts"] > 1000 and n["right"] > 1000 and n["wrong"] > 1000 and n["order"] < n["right"] / 10
 
 
 def test_broken_texts_are_refused(masks):
