@@ -122,12 +122,10 @@ enum qr_status qr_grammar_compile_regex(const struct qr_grammar_vocab *vocab, co
                                         struct qr_err *err)
 {
     struct qr_gr_builder b;
-    struct qr_re *re;
     struct qr_cdfa *dfa;
 
     start(&b, vocab, limits, err);
-    re = b.status == QR_OK ? qr_re_parse(&b, pattern, n, "regex") : NULL;
-    dfa = re ? qr_cdfa_from_re(&b, re, false, "regex") : NULL;
+    dfa = b.status == QR_OK ? qr_cdfa_pattern(&b, pattern, n, false, "regex") : NULL;
     if (dfa && !dfa->n)
         qr_gr_fail(&b, QR_INVALID, "no text matches the regular expression; correct it");
     only_rule(&b, dfa ? qr_gr_emit_raw(&b, dfa) : 0);

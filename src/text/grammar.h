@@ -10,7 +10,7 @@
  *   - object members stand in the order of "properties" (then of "required", then additional ones);
  *   - in strings printable ASCII is not escaped, '/' neither; other characters may be written as \uXXXX (in names and
  *     enum values with small hex digits, all of them or none);
- *   - numbers: up to 18 digits before the point, 24 behind it, 2 in the exponent; no exponent under bounds, and then
+ *   - numbers: integers have no point; up to 18 digits before the point, 24 behind it, 2 in the exponent; no exponent under bounds, and then
  *     no more digits than a double tells apart;
  *   - nesting up to limits.max_depth.
  * Additional members may repeat a name of their own, never a declared one. A keyword that cannot be honoured is refused

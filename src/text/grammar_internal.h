@@ -261,6 +261,8 @@ struct qr_re *qr_re_range(struct qr_gr_builder *b, int32_t lo, int32_t hi);
 struct qr_re *qr_re_text(struct qr_gr_builder *b, const char *ascii, size_t n);
 /* grammar_dfa.c; search: matches anywhere inside, else as a whole. */
 struct qr_cdfa *qr_cdfa_from_re(struct qr_gr_builder *b, struct qr_re *re, bool search, const char *where);
+/* A pattern with what may stand before it: look-ahead at its start. */
+struct qr_cdfa *qr_cdfa_pattern(struct qr_gr_builder *b, const char *pattern, size_t n, bool search, const char *where);
 /* grammar_dfaop.c */
 struct qr_cdfa *qr_cdfa_and(struct qr_gr_builder *b, const struct qr_cdfa *x, const struct qr_cdfa *y);
 struct qr_cdfa *qr_cdfa_without(struct qr_gr_builder *b, const struct qr_cdfa *x, const struct qr_cdfa *y);

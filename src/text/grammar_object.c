@@ -40,13 +40,6 @@ struct object {
     uint32_t *more;         /* [top + 1] in front of one; 0: none may come */
 };
 
-static struct qr_cdfa *pattern_dfa(struct qr_gr_builder *b, const char *pattern, const char *path)
-{
-    struct qr_re *re = qr_re_parse(b, pattern, strlen(pattern), path);
-
-    return re ? qr_cdfa_from_re(b, re, true, path) : NULL;
-}
-
 static bool read_names(struct object *o)
 {
     struct qr_gr_builder *b = o->b;
@@ -86,7 +79,8 @@ static bool read_patterns(struct object *o)
                        MAX_PATTERNS);
             return false;
         }
-        o->match[o->n_match] = pattern_dfa(o->b, pattern, qr_gr_path(o->b, o->path, "patternProperties"));
+        o->match[o->n_match] =
+            qr_cdfa_pattern(o->b, pattern, strlen(pattern), true, qr_gr_path(o->b, o->path, "patternProperties"));
         o->matched[o->n_match++] = value;
     }
     return o->b->status == QR_OK;

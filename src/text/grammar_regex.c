@@ -2,8 +2,8 @@
  *
  * The part of ECMA-262 (with the u flag) that is regular: literals, . [...] | ( ) (?: ) (?<name> ), * + ? {n} {n,}
  * {n,m} and their lazy forms (which match the same texts), ^ and $, \d \w \s \D \W \S, \t \n \v \f \r \0 \xHH \uHHHH
- * \u{H} \cX, \p{Lu} and \P{Lu} (general categories), \/ and \ before other punctuation. Look-around, back references
- * and \b are refused by name. */
+ * \u{H} \cX, \p{Lu} and \P{Lu} (general categories), \/ and \ before other punctuation. Look-around (but at the
+ * start, grammar_pattern.c), back references and \b are refused by name. */
 #include <string.h>
 #include "text/grammar_internal.h"
 #include "text/utf8.h"

@@ -137,21 +137,12 @@ struct flat {
 /* Keywords that no automaton honours, where they say something. */
 static bool refused(struct qr_gr_builder *b, const json_t *schema, const char *path)
 {
-    static const char *const keys[] = {"not",
-                                       "if",
-                                       "contains",
-                                       "$dynamicRef",
-                                       "$recursiveRef",
-                                       "dependentRequired",
-                                       "dependentSchemas",
-                                       "dependencies",
-                                       "unevaluatedItems"};
+    static const char *const keys[] = {"not", "if", "contains", "$dynamicRef", "$recursiveRef", "unevaluatedItems"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *value = json_object_get(schema, keys[i]);
-        bool empty = json_is_object(value) && json_object_size(value) == 0;
 
-        if (!value || (i >= 5 && (empty || json_is_true(value))))
+        if (!value || (i == 5 && json_is_true(value)))
             continue;
         qr_gr_fail(b, QR_UNSUPPORTED, "%s at %s cannot be honoured; leave it out", keys[i], path);
         return true;
@@ -185,6 +176,38 @@ static json_t *evaluated(struct qr_gr_builder *b, json_t *schema, const char *pa
         return NULL;
     }
     return copy;
+}
+
+static void add_choice(struct qr_gr_builder *b, struct flat *flat, json_t *choice, bool one, const char *path)
+{
+    if (flat->n_choice == MAX_CHOICES) {
+        qr_gr_fail(b, QR_LIMIT, "more than %d anyOf, oneOf and dependent names hold together at %s", MAX_CHOICES, path);
+        return;
+    }
+    flat->one[flat->n_choice] = one;
+    flat->choice[flat->n_choice++] = choice;
+}
+
+/* A member that asks for other members, or for a schema: it is not there, or it is there with them. */
+static void dependent(struct qr_gr_builder *b, const json_t *schema, const char *key, const char *path,
+                      struct flat *flat)
+{
+    json_t *map = json_object_get(schema, key), *value, *choice;
+    const char *name;
+
+    if (map && !json_is_object(map))
+        qr_gr_fail(b, QR_INVALID, "%s at %s is not an object; correct it", key, path);
+    json_object_foreach(map, name, value)
+    {
+        const char *what = json_is_array(value) ? "required" : "allOf";
+        json_t *rest = json_is_array(value) ? json_incref(value) : json_pack("[O]", value);
+
+        choice =
+            json_pack("[{s:{s:b}},{s:[{s:[s]},{s:o}]}]", "properties", name, 0, "allOf", "required", name, what, rest);
+        if (!qr_gr_keep(b, choice))
+            return;
+        add_choice(b, flat, choice, false, path);
+    }
 }
 
 static void flatten(struct qr_gr_builder *b, json_t *schema, const char *path, struct flat *flat, int depth)
@@ -227,13 +250,12 @@ static void flatten(struct qr_gr_builder *b, json_t *schema, const char *path, s
             continue;
         if (!json_is_array(choice) || json_array_size(choice) == 0)
             qr_gr_fail(b, QR_INVALID, "%s at %s is not a list of schemas; correct it", one ? "oneOf" : "anyOf", path);
-        else if (flat->n_choice == MAX_CHOICES)
-            qr_gr_fail(b, QR_LIMIT, "more than %d anyOf and oneOf hold together at %s", MAX_CHOICES, path);
-        else {
-            flat->one[flat->n_choice] = one;
-            flat->choice[flat->n_choice++] = choice;
-        }
+        else
+            add_choice(b, flat, choice, one, path);
     }
+    dependent(b, schema, "dependentRequired", path, flat);
+    dependent(b, schema, "dependentSchemas", path, flat);
+    dependent(b, schema, "dependencies", path, flat);
     if (b->status == QR_OK)
         qr_gr_merge(b, flat->base, schema, path);
 }

@@ -39,14 +39,6 @@ struct qr_gr_text qr_gr_quote(struct qr_gr_builder *b, const char *s, size_t n, 
 
 /* ------------------------------------------------------------------ strings */
 
-static struct qr_cdfa *one_pattern(struct qr_gr_builder *b, const char *pattern, size_t n, bool search,
-                                   const char *path)
-{
-    struct qr_re *re = qr_re_parse(b, pattern, n, path);
-
-    return re ? qr_cdfa_from_re(b, re, search, path) : NULL;
-}
-
 /* What patterns, formats and lengths leave; NULL with b->status right: any string. */
 struct qr_cdfa *qr_gr_string_dfa(struct qr_gr_builder *b, const json_t *schema, const char *path)
 {
@@ -60,8 +52,8 @@ struct qr_cdfa *qr_gr_string_dfa(struct qr_gr_builder *b, const json_t *schema, 
         bool search = i < json_array_size(pattern);
         const json_t *text = search ? json_array_get(pattern, i) : json_array_get(format, i - json_array_size(pattern));
         const char *s = search ? json_string_value(text) : qr_gr_format(json_string_value(text));
-        struct qr_cdfa *one = s ? one_pattern(b, s, search ? json_string_length(text) : strlen(s), search,
-                                              qr_gr_path(b, path, search ? "pattern" : "format"))
+        struct qr_cdfa *one = s ? qr_cdfa_pattern(b, s, search ? json_string_length(text) : strlen(s), search,
+                                                  qr_gr_path(b, path, search ? "pattern" : "format"))
                                 : NULL;
 
         if (one)

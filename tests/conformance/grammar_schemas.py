@@ -74,6 +74,8 @@ KINDS = [
     ({"type": "string", "pattern": "^[\\s\\S]{3}$"}, ["a\nb", "   "], ["ab"]),
     ({"type": "string", "pattern": "^\\D\\W$"}, ["a-", "é "], ["1-", "aa"]),
     ({"type": "string", "pattern": "^a??b+?c*?$"}, ["b", "abbcc"], ["a", "ac"]),
+    ({"type": "string", "pattern": "^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$"}, ["1", "-1.5", "007", ".5"], ["", "-", ".", "a"]),
+    ({"type": "string", "pattern": "^(?=.*[0-9])(?=.*[a-z])(?!.*x).{3,6}$"}, ["a1b", "99z9"], ["abc", "123", "a1x", "a1"]),
     ({"pattern": "^x"}, ["x", 5, None], ["y"]),
     # formats
     ({"type": "string", "format": "date"}, ["2024-02-29", "1999-12-31"], ["2023-02-29", "2024-13-01", "24-01-01"]),
@@ -162,6 +164,8 @@ KINDS = [
     ({"oneOf": [{"type": "integer", "maximum": 3}, {"type": "integer", "minimum": 10}]}, [3, 10], [5]),
     ({"oneOf": [{"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^b"}]}, ["a", "bc"], ["c"]),
     ({"oneOf": [NULL, {"type": "array", "items": {"oneOf": [INT, STR]}}]}, [None, [1, "a"]], [[None]]),
+    (obj({"a": INT, "b": INT, "c": INT}, [], dependentRequired={"a": ["b"], "c": ["a"]}), [{}, {"b": 1}, {"a": 1, "b": 2}, {"a": 1, "b": 1, "c": 1}], [{"a": 1}, {"c": 1, "a": 1}, {"c": 1}]),
+    (obj({"a": INT, "b": INT}, [], dependentSchemas={"a": {"properties": {"b": {"minimum": 5}}}}, **CLOSED), [{}, {"a": 1}, {"b": 1}, {"a": 1, "b": 5}], [{"a": 1, "b": 4}]),
     ({"allOf": [{"type": "integer"}, {"minimum": 3}, {"maximum": 5}]}, [3, 4, 5], [2, 6]),
     ({"allOf": [obj({"a": INT}), obj({"b": STR})]}, [{"a": 1, "b": "x"}, {"a": 1, "b": "x", "c": 1}], [{"a": 1}, {"b": "x"}]),
     ({"allOf": [{"properties": {"a": {"minimum": 1}}}, obj({"a": INT}, **CLOSED)]}, [{"a": 1}], [{"a": 0}, {"a": 1, "b": 1}]),
@@ -199,7 +203,9 @@ REFUSED = [
     ({"if": STR, "then": {"minLength": 1}}, "if at #"),
     ({"type": "array", "contains": INT}, "contains"),
     ({"type": "array", "items": INT, "uniqueItems": True}, "uniqueItems"),
-    ({"type": OBJ, "dependentRequired": {"a": ["b"]}}, "dependentRequired"),
+    ({"type": OBJ, "dependentRequired": 5}, "dependentRequired"),
+    ({"type": "string", "pattern": "^(?:(?!a).)*$"}, "look-around"),
+    ({"type": "string", "pattern": "^(?!a)b|c"}, "look-around"),
     ({"oneOf": [INT, NUM]}, "oneOf"),
     ({"oneOf": [{"type": "integer", "minimum": 1}, {"type": "integer", "maximum": 5}]}, "oneOf"),
     ({"oneOf": [obj({"a": INT}), obj({"b": INT})]}, "oneOf"),
@@ -349,6 +355,8 @@ KEYWORDS = {
     "anyOf": lambda r, d: [mixed_schema(r, d + 1) for _ in range(r.randint(1, 3))],
     "oneOf": lambda r, d: [mixed_schema(r, d + 1) for _ in range(r.randint(1, 2))],
     "allOf": lambda r, d: [mixed_schema(r, d + 1) for _ in range(r.randint(1, 2))],
+    "dependentRequired": lambda r, d: {r.choice(NAMES): r.sample(NAMES, r.randint(0, 2))},
+    "dependentSchemas": lambda r, d: {r.choice(NAMES): mixed_schema(r, d + 2)},
     "$ref": lambda r, d: r.choice(["#/$defs/p", "#/$defs/q", "#"]),
 }
 TYPES = ["string", "integer", "number", "boolean", "null", "array", "object"]

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -366,13 +367,62 @@ static void patterns_and_choices(void **state)
                      QR_INVALID);
 }
 
+struct visitor {
+    pthread_t thread;
+    struct qr_grammar *g;
+    uint64_t hash; /* of all masks seen */
+    bool ok;
+};
+
+static void *visit(void *arg)
+{
+    struct visitor *me = arg;
+    uint32_t bits[32] = {0};
+    struct qr_grammar_state *s;
+
+    me->hash = 1;
+    me->ok = qr_grammar_state_create(me->g, &s, NULL) == QR_OK;
+    for (int round = 0; me->ok && round < 20; round++) {
+        qr_grammar_state_reset(s);
+        for (uint32_t i = 0; me->ok && i < 30 && !qr_grammar_is_finished(s); i++) {
+            me->ok = qr_grammar_mask(s, bits, NULL) == QR_OK;
+            for (int w = 0; w < 10; w++)
+                me->hash = (me->hash ^ bits[w]) * 0x100000001B3u;
+            me->ok = me->ok && qr_grammar_accept(s, some_bit(bits, 300, (uint64_t)round, i), NULL) == QR_OK;
+        }
+    }
+    if (s)
+        qr_grammar_state_destroy(s);
+    return NULL;
+}
+
+static void threads_share_a_grammar(void **state)
+{
+    for (size_t cache = 0; cache < 2; cache++) {
+        struct qr_grammar_limits limits = {.cache_bytes = cache}; /* 1: emptied before each mask */
+        struct qr_grammar *g = schema_grammar(*state, schemas[1], &limits);
+        struct visitor visitor[4] = {{0}};
+
+        for (int i = 0; i < 4; i++) {
+            visitor[i].g = g;
+            assert_int_equal(pthread_create(&visitor[i].thread, NULL, visit, &visitor[i]), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            pthread_join(visitor[i].thread, NULL);
+            assert_true(visitor[i].ok);
+            assert_true(visitor[i].hash == visitor[0].hash);
+        }
+        qr_grammar_destroy(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_say_what_is_accepted), cmocka_unit_test(bits_near_limits),
         cmocka_unit_test(walks_reach_an_end),        cmocka_unit_test(ends_come_where_a_text_may_end),
         cmocka_unit_test(text_is_strict_utf8),       cmocka_unit_test(limits_hold),
-        cmocka_unit_test(patterns_and_choices),
+        cmocka_unit_test(patterns_and_choices),      cmocka_unit_test(threads_share_a_grammar),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -19,6 +19,8 @@ static const char *const schemas[] = {
     "\"const\":7},{\"type\":"
     "\"object\",\"patternProperties\":{\"^x\":{\"type\":\"null\"}},\"propertyNames\":{\"maxLength\":3},"
     "\"minProperties\":1}]}",
+    "{\"type\":\"object\",\"properties\":{\"a\":{\"pattern\":\"^(?!b)[a-z]*$\"}},\"dependentRequired\":{\"a\":[\"b\"]},"
+    "\"dependentSchemas\":{\"b\":{\"required\":[\"c\"]}},\"unevaluatedProperties\":true}",
     "{\"oneOf\":[{\"type\":\"integer\",\"multipleOf\":3},{\"type\":\"string\",\"format\":\"date\"}],\"$defs\":{\"u\":"
     "true}}",
 };
