@@ -30,11 +30,13 @@ template <int GROUPS, int N, linear_form FORM> static cudaError_t run(const qr_c
     int row_tiles = ceil_div(a.w.rows, shape::rows), token_tiles = ceil_div(a.tokens, N);
     int units = row_tiles * token_tiles * (FORM == SPLIT ? a.w.cuts : 1), blocks = on->n_sm * shape::blocks;
     int band = row_tiles < 24 / GROUPS ? row_tiles : 24 / GROUPS;
-    CUtensorMap map;
+    CUtensorMap map, narrow = {};
     cudaError_t e = token_map(a, N, &map);
+    if (!e && FORM == ONE_CHAIN && N == 256)
+        e = token_map(a, 64, &narrow);
     return e ? e
              : launch(on, linear_large<GROUPS, N, FORM>, units < blocks ? units : blocks, shape::threads, shape::shared,
-                      a, map, band);
+                      a, map, narrow, band);
 }
 
 // C blocks a tile share its cuts.
@@ -78,6 +80,16 @@ static cudaError_t in_cuts(const qr_cu_on *on, const linear_args &a)
     return a.tokens <= LINEAR_SPLIT_TOKENS ? run<1, 64, CUT>(on, a) : run<2, 192, CUT>(on, a);
 }
 
+// Microseconds of the two forms for many tokens, from figures of K = 1,536 (docs/LAYOUT.md): a round of tiles costs as much when few are left.
+static bool is_wide_better(const qr_cu_on *on, const linear_args &a)
+{
+    int high = ceil_div(a.w.rows, 192) * ceil_div(a.tokens, 128),
+        wide = ceil_div(a.w.rows, 128) * ceil_div(a.tokens, 256);
+    int left = wide % on->n_sm;
+    int wide_us = wide / on->n_sm * 26 + (left == 0 ? 0 : left * 4 <= on->n_sm * 2 && left < wide ? 12 : 26);
+    return wide_us < ceil_div(high, on->n_sm) * 20;
+}
+
 cudaError_t qr_cu_linear_hopper(const qr_cu_on *on, const linear_args &a)
 {
     if (a.w.cuts > 1)
@@ -89,9 +101,7 @@ cudaError_t qr_cu_linear_hopper(const qr_cu_on *on, const linear_args &a)
     }
     if (a.tokens <= 64)
         return a.tokens <= 32 || many ? run<2, 64, ONE_CHAIN>(on, a) : run<1, 64, ONE_CHAIN>(on, a);
-    if (a.tokens <= 128 || (a.tokens <= LINEAR_SPLIT_TOKENS && !many))
-        return run<3, 128, ONE_CHAIN>(on, a);
-    return run<2, 256, ONE_CHAIN>(on, a);
+    return a.tokens <= 128 || !is_wide_better(on, a) ? run<3, 128, ONE_CHAIN>(on, a) : run<2, 256, ONE_CHAIN>(on, a);
 }
 
 template <int GROUPS, int N, linear_form FORM> static cudaError_t prepare()

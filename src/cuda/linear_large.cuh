@@ -22,6 +22,7 @@ template <int GROUPS, int N, linear_form FORM> struct large_shape {
 // The tile (row, token) and the cut of a unit. Bands of rows run over all tokens, so that what runs together shares both operands.
 struct large_unit {
     int row, token, cut;
+    int narrow = -1; // quarter of the tokens, or all
 };
 static __device__ inline large_unit large_unit_of(int u, int row_tiles, int token_tiles, int band)
 {
@@ -37,7 +38,8 @@ static __device__ inline large_unit large_unit_of(int u, int row_tiles, int toke
 
 template <int GROUPS, int N, linear_form FORM>
 __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (large_shape<GROUPS, N, FORM>::blocks))
-    linear_large(const __grid_constant__ linear_args p, const __grid_constant__ CUtensorMap map, int band)
+    linear_large(const __grid_constant__ linear_args p, const __grid_constant__ CUtensorMap map,
+                 const __grid_constant__ CUtensorMap narrow_map, int band)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(128) char raw[];
@@ -49,7 +51,21 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
     auto a_stage = [&](int s) { return base + STAGES * shape::b_bytes + s * shape::a_bytes; };
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row_tiles = (p.w.rows + shape::rows - 1) / shape::rows, token_tiles = (p.tokens + N - 1) / N;
-    const int units = row_tiles * token_tiles * (FORM == SPLIT ? p.w.cuts : 1);
+    const int tiles = row_tiles * token_tiles * (FORM == SPLIT ? p.w.cuts : 1);
+    // What is left of the tiles when every block has had as many: by quarters, where that spares most of a round.
+    constexpr bool NARROWS = FORM == ONE_CHAIN && N == 256;
+    const int whole = NARROWS && tiles % gridDim.x * 4 <= gridDim.x * 2 ? tiles / gridDim.x * gridDim.x : tiles;
+    const int units = whole + (tiles - whole) * 4;
+    auto unit_of = [&](int u) {
+        large_unit at =
+            large_unit_of(NARROWS && u >= whole ? whole + (u - whole) / 4 : u, row_tiles, token_tiles, band);
+        if (NARROWS && u >= whole)
+            at.narrow = (u - whole) % 4;
+        return at;
+    };
+    auto is_empty = [&](const large_unit &at) {
+        return NARROWS && at.narrow >= 0 && at.token * N + at.narrow * 64 >= p.tokens;
+    };
     const int chain = p.w.k / LARGE_K / p.w.cuts, stages = FORM == CUT ? chain * p.w.cuts : chain;
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
@@ -67,12 +83,15 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
             return;
         int s = 0, turn = 0, first = min(STAGES, stages);
         for (int u = blockIdx.x; u < units; u += gridDim.x) {
-            large_unit at = large_unit_of(u, row_tiles, token_tiles, band);
+            large_unit at = unit_of(u);
+            if (is_empty(at))
+                continue;
+            const bool narrow = NARROWS && at.narrow >= 0;
             int strips = min(STRIPS, p.w.rows / 16 - at.row * STRIPS), k0 = FORM == SPLIT ? at.cut * chain : 0;
             const uint4 *from = p.w.tiles + ((size_t)(at.row * STRIPS + lane) * (p.w.k / 16) + k0 * 4) * 32;
             auto weights = [&](int i, int to) {
                 if (lane == 0)
-                    barrier_expect(full + to, shape::b_bytes + strips * 2048);
+                    barrier_expect(full + to, (narrow ? shape::b_bytes / 4 : shape::b_bytes) + strips * 2048);
                 __syncwarp();
                 if (lane < strips)
                     copy_bulk(a_stage(to) + lane * 2048, from + i * 128, 2048, full + to);
@@ -88,7 +107,8 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
                     weights(i, s);
                 }
                 if (lane == 0)
-                    copy_box(b_stage(s), &map, (k0 + i) * LARGE_K, at.token * N, full + s);
+                    copy_box(b_stage(s), narrow ? &narrow_map : &map, (k0 + i) * LARGE_K,
+                             at.token * N + (narrow ? at.narrow * 64 : 0), full + s);
                 if (++s == STAGES) {
                     s = 0;
                     turn++;
@@ -104,12 +124,11 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
     const int g = lane / 4, t = lane % 4, strip = (group - 1) * 4 + warp;
     int s = 0, turn = 0;
     for (int u = blockIdx.x; u < units; u += gridDim.x) {
-        large_unit at = large_unit_of(u, row_tiles, token_tiles, band);
-        float acc[N / 2], sum[FORM == CUT ? N / 2 : 1];
-        if (FORM == CUT)
-            for (int i = 0; i < N / 2; i++)
-                sum[i] = -0.0f;
-        auto step = [&](bool add) {
+        large_unit at = unit_of(u);
+        if (is_empty(at))
+            continue;
+        const bool narrow = NARROWS && at.narrow >= 0;
+        auto step = [&](auto &d, bool add) {
             uint4 a[4];
             barrier_wait(full + s, turn & 1);
             const uint4 *from = (const uint4 *)a_stage(s) + strip * 128 + lane;
@@ -118,7 +137,7 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
             uint64_t b = descriptor_swizzled(b_stage(s));
             wgmma_fence();
             for (int j = 0; j < 4; j++)
-                wgmma_bf16(acc, a[j], b + j * 2, add || j);
+                wgmma_bf16(d, a[j], b + j * 2, add || j);
             wgmma_commit();
             wgmma_wait<0>(); // the other warpgroup multiplies meanwhile; registers may not change under a product
             barrier_arrive(empty + s);
@@ -127,25 +146,44 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
                 turn++;
             }
         };
+        const int row = (at.row * STRIPS + strip) * 16;
+        auto store = [&](const auto &d, int first) {
+            constexpr int VALUES = sizeof(d) / sizeof(d[0]);
+            const size_t rows = p.w.rows;
+            float *to = FORM == SPLIT ? p.work + (size_t)at.cut * p.tokens * rows : p.y;
+            if (row < p.w.rows)
+                for (int i = 0; i < VALUES; i += i % 2 ? 3 : 1) {
+                    int token = first + i / 4 * 8 + 2 * t + i % 2;
+                    if (token >= p.tokens)
+                        continue;
+                    size_t place = token * rows + row + 2 * g;
+                    float2 v = make_float2(d[i], d[i + 2]);
+                    *(float2 *)(to + place) = FORM == SPLIT ? v : finish(p, place, row + 2 * g, v);
+                }
+        };
+        if constexpr (NARROWS)
+            if (narrow) {
+                float acc[32];
+                for (int i = 0; i < stages; i++)
+                    step(acc, i > 0);
+                store(acc, at.token * N + at.narrow * 64);
+                continue;
+            }
+        float acc[N / 2], sum[FORM == CUT ? N / 2 : 1];
+        if (FORM == CUT)
+            for (int i = 0; i < N / 2; i++)
+                sum[i] = -0.0f;
         for (int c = 0; c < stages / chain; c++) {
             for (int i = 0; i < chain; i++)
-                step(i > 0);
+                step(acc, i > 0);
             if (FORM == CUT)
                 for (int i = 0; i < N / 2; i++)
                     sum[i] += acc[i];
         }
-        int row = (at.row * STRIPS + strip) * 16;
-        size_t rows = p.w.rows;
-        float *to = FORM == SPLIT ? p.work + (size_t)at.cut * p.tokens * rows : p.y;
-        if (row < p.w.rows)
-            for (int i = 0; i < N / 2; i += i % 2 ? 3 : 1) {
-                int token = at.token * N + i / 4 * 8 + 2 * t + i % 2;
-                if (token >= p.tokens)
-                    continue;
-                size_t place = token * rows + row + 2 * g;
-                float2 v = FORM == CUT ? make_float2(sum[i], sum[i + 2]) : make_float2(acc[i], acc[i + 2]);
-                *(float2 *)(to + place) = FORM == SPLIT ? v : finish(p, place, row + 2 * g, v);
-            }
+        if constexpr (FORM == CUT)
+            store(sum, at.token * N);
+        else
+            store(acc, at.token * N);
         if (FORM == SPLIT) {
             __threadfence();
             meet(1, GROUPS * 128);

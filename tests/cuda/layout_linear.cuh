@@ -82,7 +82,8 @@ static void run_large(const linear_case &c, int T, int copy, cudaStream_t s)
     int row_tiles = (c.rows + shape::rows - 1) / shape::rows, token_tiles = (T + N - 1) / N;
     int units = row_tiles * token_tiles * (FORM == SPLIT ? c.cuts : 1);
     launch_early(linear_large<GROUPS, N, FORM>, std::min(units, c.sms * shape::blocks), shape::threads, shape::shared,
-                 s, c.args(T, copy), token_map(c.x, T, c.K, N), std::min(row_tiles, 24 / GROUPS));
+                 s, c.args(T, copy), token_map(c.x, T, c.K, N), token_map(c.x, T, c.K, 64),
+                 std::min(row_tiles, 24 / GROUPS));
 }
 
 template <int GROUPS, int N, int C> static void run_cluster(const linear_case &c, int T, int copy, cudaStream_t s)
@@ -164,6 +165,10 @@ static std::vector<linear_way> ways_of(const linear_case &c)
             cluster("wgmma 64x64, 5 blocks", T, 5, run_cluster<1, 64, 5>);
             cluster("wgmma 64x64, 6 blocks", T, 6, run_cluster<1, 64, 6>);
         }
+        for (int T : {200, 300}) {
+            large("wgmma 64x64, cut", T, run_large<1, 64, CUT>);
+            large("wgmma 128x256, split", T, run_large<2, 256, SPLIT>);
+        }
         for (int T : {128, 256, 512}) {
             large("wgmma 64x64, cut", T, run_large<1, 64, CUT>);
             large("wgmma 64x64, split", T, run_large<1, 64, SPLIT>);
@@ -183,6 +188,8 @@ static std::vector<linear_way> ways_of(const linear_case &c)
             large("wgmma 64x64", T, run_large<1, 64, ONE_CHAIN>);
             large("wgmma 128x64", T, run_large<2, 64, ONE_CHAIN>);
         }
+        for (int T : {200, 300}) // the last quarters of a tile are empty, or partly
+            large("wgmma 128x256", T, run_large<2, 256, ONE_CHAIN>);
         for (int T : {128, 256, 512}) {
             large("wgmma 128x128", T, run_large<2, 128, ONE_CHAIN>);
             large("wgmma 128x256", T, run_large<2, 256, ONE_CHAIN>);
@@ -219,7 +226,7 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
     std::vector<linear_way> ways = ways_of(c);
     std::reverse(ways.begin(), ways.end()); // 4096 tokens first: the others are compared with its rows
     bool have = false;
-    const int Ts[] = {1, 8, 16, 32, 64, 128, 256, 512, 4096}, n_T = sizeof(Ts) / sizeof(Ts[0]);
+    const int Ts[] = {1, 8, 16, 32, 64, 128, 200, 256, 300, 512, 4096}, n_T = sizeof(Ts) / sizeof(Ts[0]);
     double best[n_T] = {}, *err = device_array<double>(2), e[2];
     const char *how[n_T] = {};
     float *bias = device_array<float>(rows), *add = device_array<float>((size_t)512 * rows);
