@@ -96,7 +96,6 @@ $(foreach i,$(ISAS),$(eval $(call stamp_rule,flags-$(i).txt,$(ISA_$(i)))))
 
 $(B)/obj/base/version.o: CFLAGS += -DQR_COMMIT='"$(COMMIT)"'
 $(B)/obj/base/version.o: $(B)/commit.txt
-$(B)/obj/server/page.o: src/server/page.html
 $(B)/obj/%.o: src/%.c $(B)/flags.txt
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
@@ -107,6 +106,15 @@ $(B)/obj/cuda/%.cu.o: src/cuda/%.cu $(B)/flags-cuda.txt
 	@mkdir -p $(@D)
 	@echo "  NVCC    $<"
 	@$(NVCC) $(NVCCFLAGS) -c $< -o $@
+
+# The chat page: one file, joined from src/server/page, which page.c has the assembler put into the binary.
+PAGE := $(B)/page/chat.html
+$(PAGE) $(B)/page/chat.fields &: tools/join_page.py $(wildcard src/server/page/*)
+	@mkdir -p $(@D)
+	@echo "  JOIN    $(PAGE)"
+	@tools/join_page.py src/server/page/chat.html $(PAGE) $(B)/page/chat.fields
+$(B)/obj/server/page.o: CFLAGS += -Wa,-I$(B)/page
+$(B)/obj/server/page.o: $(PAGE) $(B)/page/chat.fields
 
 define isa_rule
 $(B)/obj/cpu/isa/%.$(1).o: src/cpu/isa/%.c $(B)/flags.txt $(B)/flags-$(1).txt

@@ -1,9 +1,9 @@
-/* page.h - the chat page: one file, page.html, within the binary. */
+/* page.h - the chat page, one file in the binary (src/server/page, joined by tools/join_page.py). */
 #ifndef QR_SERVER_PAGE_H
 #define QR_SERVER_PAGE_H
-#include "base/buf.h"
+#include <stddef.h>
 
-/* The page with a nonce in its style and script, and the header lines that allow these two and nothing else: a script that
- * somebody smuggles in does not run. False: out of memory. */
-bool qr_page_write(struct qr_buf *page, char *fields, size_t room);
+const char *qr_page_html(size_t *n);
+const char *
+qr_page_fields(void); /* its header lines, each with \r\n: the policy that names its script by hash, and more */
 #endif

@@ -223,13 +223,9 @@ static void answer_state(struct qr_server *s, struct qr_http_request *r, const s
 
 static void answer_page(struct qr_server *s, struct qr_http_request *r)
 {
-    struct qr_buf page;
-    char fields[640];
-    qr_buf_init(&page, 0);
-    bool ok = qr_page_write(&page, fields, sizeof fields);
-    answer_text(s, r, ok ? 200 : 503, "text/html; charset=utf-8", ok ? fields : "", ok ? page.data : "",
-                ok ? page.len : 0);
-    qr_buf_free(&page);
+    size_t n;
+    const char *html = qr_page_html(&n);
+    answer_text(s, r, 200, "text/html; charset=utf-8", qr_page_fields(), html, n);
 }
 
 static void answer_get(struct qr_server *s, struct qr_http_request *r, const struct verdict *v)
