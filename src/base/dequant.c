@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include <string.h>
 #include "base/half.h"
+#include "base/recode.h"
 
 static float f16_at(const uint8_t *p)
 {
@@ -135,11 +136,51 @@ static void block_q6_k(const uint8_t *b, float *dst)
     }
 }
 
+/* scales[16]: nibbles of scale and minimum for 16 columns each; q[64], d f16, dmin f16 */
+static void block_q2_k(const uint8_t *b, float *dst)
+{
+    float d = f16_at(b + 80), dmin = f16_at(b + 82);
+    for (int i = 0; i < 256; i++) {
+        float dl = d * (float)(b[i / 16] & 15), ml = dmin * (float)(b[i / 16] >> 4);
+        dst[i] = dl * (float)(b[16 + 32 * (i / 128) + i % 32] >> 2 * (i % 128 / 32) & 3) - ml;
+    }
+}
+
+/* d f32, q int8[32] */
+static void block_i8s(const uint8_t *b, float *dst)
+{
+    float d;
+    memcpy(&d, b, 4);
+    for (int i = 0; i < 32; i++)
+        dst[i] = d * (float)(int8_t)b[4 + i];
+}
+
+/* d f32, E4M3[32] */
+static void block_f8s(const uint8_t *b, float *dst)
+{
+    float d;
+    memcpy(&d, b, 4);
+    for (int i = 0; i < 32; i++)
+        dst[i] = qr_f8_e4m3_to_f32(b[4 + i]) * d;
+}
+
+/* Types that another one stands for: the same numbers in the same order of operations. */
+static void dequant_recoded(enum qr_dtype type, const uint8_t *src, float *dst, uint64_t n)
+{
+    const struct qr_dtype_info *info = qr_dtype_info(type);
+    for (uint64_t i = 0; i < n / info->block; i++) {
+        uint8_t block[QR_RECODE_BYTES];
+        qr_recode(type, src + i * info->block_bytes, block);
+        qr_dequant(qr_recode_type(type), block, dst + i * info->block, info->block);
+    }
+}
+
 void qr_dequant(enum qr_dtype type, const void *src, float *dst, uint64_t n)
 {
     static void (*const block[QR_N_DTYPE])(const uint8_t *, float *) = {
         [QR_Q8_0] = block_q8_0, [QR_Q4_0] = block_q4_0, [QR_Q4_1] = block_q4_1, [QR_Q5_0] = block_q5_0,
         [QR_Q5_1] = block_q5_1, [QR_Q4_K] = block_q4_k, [QR_Q5_K] = block_q5_k, [QR_Q6_K] = block_q6_k,
+        [QR_Q2_K] = block_q2_k, [QR_I8S] = block_i8s,   [QR_F8S] = block_f8s,
     };
     const struct qr_dtype_info *info = qr_dtype_info(type);
     const uint8_t *p = src;
@@ -151,6 +192,8 @@ void qr_dequant(enum qr_dtype type, const void *src, float *dst, uint64_t n)
         dequant_f16(p, dst, n);
     else if (type == QR_BF16)
         dequant_bf16(p, dst, n);
+    else if (qr_recode_type(type) != type)
+        dequant_recoded(type, p, dst, n);
     else
         for (uint64_t i = 0; i < n / info->block; i++)
             block[type](p + i * info->block_bytes, dst + i * info->block);

@@ -5,10 +5,12 @@
 
 /* Block sizes: ggml-common.h of llama.cpp; GGML_QUANT_SIZES of gguf-py says the same. */
 static const struct qr_dtype_info table[QR_N_DTYPE] = {
-    [QR_F32] = {"F32", 0, 1, 4},        [QR_F16] = {"F16", 1, 1, 2},        [QR_BF16] = {"BF16", 30, 1, 2},
-    [QR_Q8_0] = {"Q8_0", 8, 32, 34},    [QR_Q4_0] = {"Q4_0", 2, 32, 18},    [QR_Q4_1] = {"Q4_1", 3, 32, 20},
-    [QR_Q5_0] = {"Q5_0", 6, 32, 22},    [QR_Q5_1] = {"Q5_1", 7, 32, 24},    [QR_Q4_K] = {"Q4_K", 12, 256, 144},
-    [QR_Q5_K] = {"Q5_K", 13, 256, 176}, [QR_Q6_K] = {"Q6_K", 14, 256, 210},
+    [QR_F32] = {"F32", 0, 1, 4},        [QR_F16] = {"F16", 1, 1, 2},          [QR_BF16] = {"BF16", 30, 1, 2},
+    [QR_Q8_0] = {"Q8_0", 8, 32, 34},    [QR_Q4_0] = {"Q4_0", 2, 32, 18},      [QR_Q4_1] = {"Q4_1", 3, 32, 20},
+    [QR_Q5_0] = {"Q5_0", 6, 32, 22},    [QR_Q5_1] = {"Q5_1", 7, 32, 24},      [QR_Q4_K] = {"Q4_K", 12, 256, 144},
+    [QR_Q5_K] = {"Q5_K", 13, 256, 176}, [QR_Q6_K] = {"Q6_K", 14, 256, 210},   [QR_Q2_K] = {"Q2_K", 10, 256, 84},
+    [QR_Q3_K] = {"Q3_K", 11, 256, 110}, [QR_IQ4_NL] = {"IQ4_NL", 20, 32, 18}, [QR_IQ4_XS] = {"IQ4_XS", 23, 256, 136},
+    [QR_MXFP4] = {"MXFP4", 39, 32, 17}, [QR_I8S] = {"I8S", -1, 32, 36},       [QR_F8S] = {"F8S", -1, 32, 36},
 };
 
 /* Every number that enum ggml_type gave out, the withdrawn ones included: an error can then say what the file holds. */
@@ -30,7 +32,7 @@ const struct qr_dtype_info *qr_dtype_info(enum qr_dtype type)
 bool qr_dtype_from_ggml(int ggml_type, enum qr_dtype *type)
 {
     for (int i = 0; i < QR_N_DTYPE; i++) {
-        if (table[i].ggml_type == ggml_type) {
+        if (table[i].ggml_type == ggml_type && ggml_type >= 0) {
             *type = (enum qr_dtype)i;
             return true;
         }

@@ -17,12 +17,19 @@ enum qr_dtype {
     QR_Q4_K,
     QR_Q5_K,
     QR_Q6_K,
+    QR_Q2_K,
+    QR_Q3_K,
+    QR_IQ4_NL,
+    QR_IQ4_XS,
+    QR_MXFP4,
+    QR_I8S, /* of no file: f32 scale, int8[32]: what GPTQ and AWQ become at load */
+    QR_F8S, /* of no file: f32 scale, E4M3[32]: what F8_E4M3 with its scales becomes at load */
     QR_N_DTYPE
 };
 
 struct qr_dtype_info {
     const char *name;     /* "Q4_1" */
-    int ggml_type;        /* number in a GGUF file */
+    int ggml_type;        /* number in a GGUF file; -1: no file has it */
     uint32_t block;       /* elements in a block */
     uint32_t block_bytes; /* bytes of a block as stored in a file */
 };
@@ -34,7 +41,8 @@ bool qr_dtype_from_safetensors(const char *name, enum qr_dtype *type); /* "F32" 
 bool qr_dtype_from_name(const char *name, enum qr_dtype *type);        /* case-blind: "q4_1", "bf16" */
 /* Bytes of a row of n elements; n must be a multiple of the block. */
 uint64_t qr_row_bytes(enum qr_dtype type, uint64_t n);
-/* n elements, a multiple of the block; plain C, the reference for every kernel. Bit-equal to gguf-py's. */
+/* n elements, a multiple of the block; plain C, the reference for every kernel. Bit-equal to gguf-py's. The NaN of E4M3
+ * stays NaN. */
 void qr_dequant(enum qr_dtype type, const void *src, float *dst, uint64_t n);
 /* The reverse for the types that synth writes: F32 F16 BF16 Q8_0 Q4_0 Q4_1; false for others. */
 bool qr_quant(enum qr_dtype type, const float *src, void *dst, uint64_t n);

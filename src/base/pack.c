@@ -13,12 +13,17 @@
  *           Q6_K's bits 5 and 6: word (h, row), h = column / 16: 2-bit fields, field j of the lower half is column
  *           16h+2j, of the upper half column 16h+2j+1.
  * Q8_0 keeps code + 128 in bytes: word (g, row), g = column / 4: bytes are columns 4g, 4g+2, 4g+1, 4g+3.
+ * I8S does too, behind f32 d [16]. F8S has f32 d [16] and then its bytes column by column, [32][16].
+ * Q2_K has two sub-scales [16] and two sub-mins [16], one for each 16 columns, and no low bits: its codes stand where
+ * Q6_K has bits 5 and 6, and count sixteen times.
+ * Q3_K is packed as Q6_K, IQ4_NL as Q8_0, IQ4_XS and MXFP4 as I8S (recode.h).
  *
  * Codes are stored as in the file (unsigned, with the type's offset), so nothing is rounded: a row taken out again is
  * the row that went in. Sub-scales of Q4_K and Q5_K take 8 bits instead of 6: 2.8% and 2.3% more bytes. */
 #include "base/pack.h"
 #include <string.h>
 #include "base/pack_words.h"
+#include "base/recode.h"
 
 #define NONE 0xffff
 
@@ -31,11 +36,14 @@ static const struct qr_pack_layout layouts[QR_N_DTYPE] = {
     [QR_Q4_K] = {256, 64 + 8 * 288, 288, 64, 0, 32, NONE},
     [QR_Q5_K] = {256, 64 + 8 * 352, 352, 64, 0, 32, 288},
     [QR_Q6_K] = {256, 32 + 8 * 416, 416, 32, 0, 32, 288},
+    [QR_Q2_K] = {256, 64 + 8 * 192, 192, 64, 0, NONE, 64},
+    [QR_I8S] = {32, 576, 576, 0, 0, 64, NONE},
+    [QR_F8S] = {32, 576, 576, 0, 0, 64, NONE},
 };
 
 const struct qr_pack_layout *qr_pack_layout(enum qr_dtype type)
 {
-    return &layouts[type];
+    return &layouts[qr_recode_type(type)];
 }
 
 static bool is_float(enum qr_dtype type)
@@ -47,14 +55,15 @@ bool qr_pack_supported(enum qr_dtype type, uint64_t n_col)
 {
     if ((unsigned)type >= QR_N_DTYPE || n_col == 0)
         return false;
-    return is_float(type) || (layouts[type].columns != 0 && n_col % layouts[type].columns == 0);
+    return is_float(type) || n_col % qr_dtype_info(type)->block == 0;
 }
 
 uint64_t qr_panel_bytes(enum qr_dtype type, uint64_t n_col)
 {
     if (is_float(type))
         return n_col * QR_PANEL_ROWS * (type == QR_F32 ? 4 : 2);
-    return (n_col / layouts[type].columns * layouts[type].bytes + 63) & ~(uint64_t)63;
+    const struct qr_pack_layout *at = qr_pack_layout(type);
+    return (n_col / at->columns * at->bytes + 63) & ~(uint64_t)63;
 }
 
 /* ------------------------------------------------------- blocks of 32 columns */
@@ -64,6 +73,14 @@ static void pack_block32(enum qr_dtype type, const uint8_t *src, int row, uint8_
 {
     const struct qr_pack_layout *at = &layouts[type];
     uint8_t code[32];
+    if (type == QR_I8S || type == QR_F8S) {
+        memcpy(rec + row * 4, src, 4);
+        if (type == QR_I8S)
+            put_bytes(src + 4, row, rec + at->low);
+        for (int i = 0; type == QR_F8S && i < 32; i++)
+            rec[at->low + i * QR_PANEL_ROWS + row] = src[4 + i];
+        return;
+    }
     memcpy(rec + row * 2, src, 2);
     src += 2;
     if (type == QR_Q8_0) {
@@ -92,6 +109,14 @@ static void unpack_block32(enum qr_dtype type, const uint8_t *rec, int row, uint
 {
     const struct qr_pack_layout *at = &layouts[type];
     uint8_t code[32];
+    if (type == QR_I8S || type == QR_F8S) {
+        memcpy(dst, rec + row * 4, 4);
+        if (type == QR_I8S)
+            get_bytes(rec + at->low, row, dst + 4);
+        for (int i = 0; type == QR_F8S && i < 32; i++)
+            dst[4 + i] = rec[at->low + i * QR_PANEL_ROWS + row];
+        return;
+    }
     memcpy(dst, rec + row * 2, 2);
     dst += 2;
     if (type == QR_Q8_0) {
@@ -236,6 +261,40 @@ static void unpack_q6_k(const uint8_t *rec, int row, uint8_t *dst)
     }
 }
 
+/* Block in the file: scale and minimum in a nibble each [16], codes of 2 bits [64], d, dmin. */
+static void pack_q2_k(const uint8_t *src, int row, uint8_t *rec)
+{
+    const struct qr_pack_layout *at = &layouts[QR_Q2_K];
+    memcpy(rec + row * 2, src + 80, 2);
+    memcpy(rec + 32 + row * 2, src + 82, 2);
+    for (int j = 0; j < 8; j++) {
+        uint8_t *part = rec + at->head + j * at->part, code[32];
+        for (int h = 0; h < 2; h++) {
+            part[16 * h + row] = src[2 * j + h] & 15;
+            part[32 + 16 * h + row] = src[2 * j + h] >> 4;
+        }
+        for (int i = 0; i < 32; i++)
+            code[i] = (uint8_t)((src[16 + 32 * (j / 4) + i] >> 2 * (j % 4) & 3) << 4);
+        put_high2(code, row, part + at->high);
+    }
+}
+
+static void unpack_q2_k(const uint8_t *rec, int row, uint8_t *dst)
+{
+    const struct qr_pack_layout *at = &layouts[QR_Q2_K];
+    memcpy(dst + 80, rec + row * 2, 2);
+    memcpy(dst + 82, rec + 32 + row * 2, 2);
+    for (int j = 0; j < 8; j++) {
+        const uint8_t *part = rec + at->head + j * at->part;
+        uint8_t code[32] = {0};
+        for (int h = 0; h < 2; h++)
+            dst[2 * j + h] = (uint8_t)(part[16 * h + row] | part[32 + 16 * h + row] << 4);
+        get_high2(part + at->high, row, code);
+        for (int i = 0; i < 32; i++)
+            dst[16 + 32 * (j / 4) + i] |= (uint8_t)(code[i] >> 4 << 2 * (j % 4));
+    }
+}
+
 /* ---------------------------------------------------------------- panels */
 
 /* Columns outside, rows inside: the 16 elements of a column are written together. */
@@ -246,6 +305,19 @@ static void pack_float(int size, uint64_t n_col, const uint8_t *rows, int n_row,
         for (int r = 0; r < n_row; r++)
             memcpy(panel + (c * QR_PANEL_ROWS + (uint64_t)r) * (uint64_t)size,
                    rows + (uint64_t)r * stride + c * (uint64_t)size, (size_t)size);
+}
+
+/* A block of a type that has a layout of its own; rec: the record that holds it. */
+static void pack_block(enum qr_dtype type, const uint8_t *block, int row, uint8_t *rec)
+{
+    if (type == QR_Q6_K)
+        pack_q6_k(block, row, rec);
+    else if (type == QR_Q2_K)
+        pack_q2_k(block, row, rec);
+    else if (layouts[type].columns == 256)
+        pack_q45_k(type, block, row, rec);
+    else
+        pack_block32(type, block, row, rec);
 }
 
 void qr_pack_panel(enum qr_dtype type, uint64_t n_col, const void *rows, int n_row, void *panel)
@@ -262,17 +334,21 @@ void qr_pack_panel(enum qr_dtype type, uint64_t n_col, const void *rows, int n_r
         pack_float(2, n_col, src, n_row, dst);
         return;
     }
-    const struct qr_pack_layout *at = &layouts[type];
-    uint64_t block_bytes = qr_dtype_info(type)->block_bytes, n_block = n_col / at->columns;
-    for (uint64_t b = 0; b < n_block; b++, dst += at->bytes) {
+    enum qr_dtype as = qr_recode_type(type);
+    const struct qr_pack_layout *at = &layouts[as];
+    const struct qr_dtype_info *info = qr_dtype_info(type);
+    uint64_t n_block = n_col / info->block, as_bytes = qr_dtype_info(as)->block_bytes;
+    uint32_t n_record = info->block / at->columns; /* in a block: 8 of I8S in one of IQ4_XS */
+    for (uint64_t b = 0; b < n_block; b++, dst += n_record * at->bytes) {
         for (int r = 0; r < n_row; r++) {
-            const uint8_t *block = src + ((uint64_t)r * n_block + b) * block_bytes;
-            if (type == QR_Q6_K)
-                pack_q6_k(block, r, dst);
-            else if (at->columns == 256)
-                pack_q45_k(type, block, r, dst);
-            else
-                pack_block32(type, block, r, dst);
+            const uint8_t *block = src + ((uint64_t)r * n_block + b) * info->block_bytes;
+            uint8_t recoded[QR_RECODE_BYTES];
+            if (as != type) {
+                qr_recode(type, block, recoded);
+                block = recoded;
+            }
+            for (uint32_t k = 0; k < n_record; k++)
+                pack_block(as, block + k * as_bytes, r, dst + k * at->bytes);
         }
     }
 }
@@ -286,11 +362,14 @@ void qr_unpack_row(enum qr_dtype type, uint64_t n_col, const void *panel, int ro
             qr_dequant(type, src + (c * QR_PANEL_ROWS + (uint64_t)row) * size, dst + c, 1);
         return;
     }
+    type = qr_recode_type(type);
     const struct qr_pack_layout *at = &layouts[type];
     for (uint64_t c = 0; c < n_col; c += at->columns, src += at->bytes) {
         uint8_t block[256] = {0}; /* the largest, Q6_K's, is 210 bytes */
         if (type == QR_Q6_K)
             unpack_q6_k(src, row, block);
+        else if (type == QR_Q2_K)
+            unpack_q2_k(src, row, block);
         else if (at->columns == 256)
             unpack_q45_k(type, src, row, block);
         else

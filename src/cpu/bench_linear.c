@@ -42,8 +42,17 @@ static void fill_panel(enum qr_dtype type, uint8_t *rows, uint8_t *panel)
         if (info->block == 1) { /* an exponent near 1 */
             float v = (float)(block[0]) / 128 - 1;
             qr_quant(type, &v, block, 1);
-        } else if (type == QR_Q6_K) {
-            memcpy(block + 208, &scale, 2);
+        } else if (type == QR_I8S || type == QR_F8S) {
+            const float unit = 0.01f;
+            memcpy(block, &unit, 4);
+            for (uint32_t i = 4; i < info->block_bytes; i++)
+                block[i] &= 0x37; /* no NaN of E4M3 */
+        } else if (type == QR_MXFP4) {
+            block[0] = 120; /* 2^-8 */
+        } else if (type == QR_Q6_K || type == QR_Q3_K || type == QR_Q2_K) {
+            memcpy(block + info->block_bytes - 2, &scale, 2);
+            if (type == QR_Q2_K)
+                memcpy(block + 80, &scale, 2);
         } else {
             memcpy(block, &scale, 2);
             if (type == QR_Q4_1 || type == QR_Q5_1 || type == QR_Q4_K || type == QR_Q5_K)

@@ -104,7 +104,7 @@ static enum qr_status refuse_unknown(const struct qr_gguf *gguf, const struct qr
                    {"attention.scale", 0},        {"logit_scale", 1},
                    {"embedding_scale", 1},        {"residual_scale", 1}};
     char key[KEY_SIZE];
-    int64_t n_expert = 0, n_split = 1;
+    int64_t n_expert = 0;
     bool found;
 
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
@@ -118,12 +118,6 @@ static enum qr_status refuse_unknown(const struct qr_gguf *gguf, const struct qr
     if (n_expert > 0)
         return qr_fail(err, QR_UNSUPPORTED, "the model is a mixture of %lld experts, which quire does not know",
                        (long long)n_expert);
-    QR_TRY(qr_gguf_int(gguf, "split.count", &n_split, &found, err));
-    if (n_split > 1)
-        return qr_fail(err, QR_UNSUPPORTED,
-                       "the file is one of %lld parts of a model; quire reads whole files: join them with llama.cpp's "
-                       "llama-gguf-split --merge",
-                       (long long)n_split);
     return QR_OK;
 }
 

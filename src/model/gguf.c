@@ -95,7 +95,7 @@ static enum qr_status read_header(void *ctx, struct qr_err *err)
     return qr_gguf_read_tensors(gguf, &cursor, err);
 }
 
-enum qr_status qr_gguf_open(const char *path, struct qr_gguf **out, struct qr_err *err)
+enum qr_status qr_gguf_open_one(const char *path, struct qr_gguf **out, struct qr_err *err)
 {
     struct qr_gguf *gguf = calloc(1, sizeof *gguf);
     enum qr_status status;
@@ -121,10 +121,27 @@ enum qr_status qr_gguf_open(const char *path, struct qr_gguf **out, struct qr_er
     return QR_OK;
 }
 
+enum qr_status qr_gguf_open(const char *path, struct qr_gguf **out, struct qr_err *err)
+{
+    enum qr_status status = qr_gguf_open_one(path, out, err);
+
+    if (status == QR_OK)
+        status = qr_gguf_open_parts(out, err);
+    if (status != QR_OK) {
+        qr_gguf_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 void qr_gguf_close(struct qr_gguf *gguf)
 {
     if (!gguf)
         return;
+    for (uint64_t i = 0; i < gguf->n_part; i++)
+        qr_gguf_close(gguf->part[i]);
+    if (gguf->part)
+        free(gguf->part - 1);
     qr_arena_destroy(gguf->arena);
     qr_map_close(&gguf->map);
     free(gguf);

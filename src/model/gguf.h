@@ -33,11 +33,13 @@ struct qr_gguf_tensor {
     uint64_t dim[4]; /* as in the file: dim[0] is the row length (n_col), dim[1] the rows */
     int ggml_type;   /* may be one that dtype.h does not know: an error only when it is used */
     const uint8_t *data;
-    uint64_t bytes; /* 0 when the type is unknown */
+    uint64_t bytes;           /* 0 when the type is unknown */
+    const struct qr_map *map; /* the file that holds it */
 };
 
 struct qr_gguf;
 
+/* Any part of a split model (NAME-00001-of-00003.gguf) opens all: the keys of the first, the tensors of all. */
 enum qr_status qr_gguf_open(const char *path, struct qr_gguf **gguf, struct qr_err *err);
 void qr_gguf_close(struct qr_gguf *gguf);
 const struct qr_map *qr_gguf_map(const struct qr_gguf *gguf);

@@ -26,6 +26,8 @@ struct qr_gguf {
     struct qr_gguf_tensor *tensor; /* [n_tensor] */
     uint64_t *tensor_offset;       /* [n_tensor] from the start of the data, as in the file */
     struct qr_name *tensor_name;   /* [n_tensor] sorted */
+    struct qr_gguf **part; /* [n_part] the other files of a split model, whose tensors stand in the list above */
+    uint64_t n_part;
 };
 
 /* Reads from the front of the file; every read says where the file ended too early. */
@@ -40,6 +42,11 @@ enum qr_status qr_gguf_take_u64(struct qr_gguf_cursor *cursor, uint64_t *out, st
 enum qr_status qr_gguf_take_str(struct qr_gguf_cursor *cursor, struct qr_str *out, struct qr_err *err);
 
 uint64_t qr_gguf_kind_bytes(enum qr_gguf_kind kind); /* 0: a string or an array */
+
+/* gguf.c: one file, whatever it says of others. gguf_split.c: where *gguf is one of several parts, opens them all; *gguf is
+ * the first one then. On error *gguf is what it was. */
+enum qr_status qr_gguf_open_one(const char *path, struct qr_gguf **gguf, struct qr_err *err);
+enum qr_status qr_gguf_open_parts(struct qr_gguf **gguf, struct qr_err *err);
 
 /* The two halves of the header. Both fill gguf from cursor on. */
 enum qr_status qr_gguf_read_keys(struct qr_gguf *gguf, struct qr_gguf_cursor *cursor, struct qr_err *err);

@@ -110,6 +110,7 @@ static enum qr_status place_tensors(struct qr_gguf *gguf, uint64_t data_at, stru
                            shown(tensor), tensor->name.s, (unsigned long long)tensor->bytes, (unsigned long long)offset,
                            (unsigned long long)room);
         tensor->data = gguf->map.data + data_at + offset;
+        tensor->map = &gguf->map;
     }
     return QR_OK;
 }

@@ -9,7 +9,7 @@ static enum qr_status unsupported_type(const struct qr_source_tensor *tensor, in
     char supported[128] = "";
     size_t n = 0;
 
-    for (int i = 0; i < QR_N_DTYPE && n < sizeof supported; i++)
+    for (int i = 0; i < QR_N_DTYPE && n < sizeof supported && qr_dtype_info((enum qr_dtype)i)->ggml_type >= 0; i++)
         n += (size_t)snprintf(supported + n, sizeof supported - n, "%s%s", i ? " " : "",
                               qr_dtype_info((enum qr_dtype)i)->name);
     return qr_fail(err, QR_UNSUPPORTED, "tensor \"%s\" has type %d (%s), which quire does not read; it reads %s",
@@ -40,7 +40,7 @@ static enum qr_status add_tensor(struct qr_source *source, const struct qr_gguf_
     if (!qr_dtype_from_ggml(in->ggml_type, &tensor.type))
         return unsupported_type(&tensor, in->ggml_type, err);
     tensor.interleaved_rope = interleaved(source, tensor.name);
-    return qr_source_add(source, &tensor, qr_gguf_map(source->gguf), err);
+    return qr_source_add(source, &tensor, in->map, err);
 }
 
 /* Under the guard: names and keys are read out of the mapping. What is allocated belongs to the source. */

@@ -203,6 +203,15 @@ static enum qr_status add_all(struct qr_source *source, struct qr_err *err)
     return qr_source_finish(source, err);
 }
 
+/* NAME-00002-of-00003.gguf: a part that the first one brings with it. */
+static bool later_part(const char *name, size_t length)
+{
+    int no, count, used = 0;
+
+    return length > 20 && sscanf(name + length - 20, "-%5d-of-%5d.gguf%n", &no, &count, &used) == 2 && used == 20 &&
+           no > 1;
+}
+
 /* The one GGUF file of a directory, malloc'ed; NULL when there is none or, told by *n, several. */
 static char *only_gguf(const char *dir, int *n)
 {
@@ -214,7 +223,7 @@ static char *only_gguf(const char *dir, int *n)
     while (stream && (entry = readdir(stream))) {
         size_t length = strlen(entry->d_name);
 
-        if (length < 6 || strcmp(entry->d_name + length - 5, ".gguf") != 0)
+        if (length < 6 || strcmp(entry->d_name + length - 5, ".gguf") != 0 || later_part(entry->d_name, length))
             continue;
         free(found);
         found = NULL;

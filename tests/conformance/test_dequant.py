@@ -10,7 +10,8 @@ import pytest
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 
 ROOT = Path(__file__).resolve().parents[2]
-TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"]  # enum qr_dtype
+TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K",
+         "Q2_K", "Q3_K", "IQ4_NL", "IQ4_XS", "MXFP4"]  # enum qr_dtype
 
 
 class Info(ctypes.Structure):
@@ -21,7 +22,7 @@ class Info(ctypes.Structure):
 @pytest.fixture(scope="module")
 def lib(tmp_path_factory):
     out = tmp_path_factory.mktemp("dequant") / "dequant.so"
-    sources = [str(ROOT / "src/base" / f"{name}.c") for name in ("dtype", "dequant", "quant", "half")]
+    sources = [str(ROOT / "src/base" / f"{name}.c") for name in ("dtype", "dequant", "recode", "quant", "half")]
     subprocess.run([os.environ.get("CC", "gcc"), "-std=c11", "-D_GNU_SOURCE", "-O2", "-ffp-contract=off", "-shared",
                     "-fPIC", f"-I{ROOT}/include", f"-I{ROOT}/src", *sources, "-lm", "-o", str(out)], check=True)
     dll = ctypes.CDLL(str(out))
@@ -32,6 +33,8 @@ def lib(tmp_path_factory):
     dll.qr_row_bytes.argtypes = [ctypes.c_int, ctypes.c_uint64]
     dll.qr_row_bytes.restype = ctypes.c_uint64
     dll.qr_ggml_type_name.restype = ctypes.c_char_p
+    dll.qr_f8_e4m3_to_f32.argtypes = [ctypes.c_uint8]
+    dll.qr_f8_e4m3_to_f32.restype = ctypes.c_float
     return dll
 
 
@@ -87,7 +90,22 @@ def test_quant(lib, name, scale):
     assert np.array_equal(got, want)
 
 
+def e4m3(code):
+    """OCP 8-bit Floating Point Specification, table 1: bias 7, no infinities, NaN where all of exponent and fraction is set."""
+    sign, exponent, fraction = -1 if code & 128 else 1, code >> 3 & 15, code & 7
+    if exponent == 15 and fraction == 7:
+        return np.nan
+    return sign * (fraction / 8 * 2.0**-6 if exponent == 0 else (1 + fraction / 8) * 2.0 ** (exponent - 7))
+
+
+def test_e4m3(lib):
+    for code in range(256):
+        got, want = lib.qr_f8_e4m3_to_f32(code), e4m3(code)
+        assert got == want or (np.isnan(got) and np.isnan(want)), code
+        assert np.isnan(want) or np.signbit(got) == bool(code & 128)
+
+
 def test_quant_refuses_other_types(lib):
     x, out = np.zeros(256, np.float32), np.zeros(256, np.uint8)
-    for name in ("Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"):
+    for name in TYPES[6:]:
         assert not lib.qr_quant(TYPES.index(name), x.ctypes.data, out.ctypes.data, 256)

@@ -16,7 +16,7 @@ from test_forward import PROMPT, complete  # noqa: E402
 
 TYPES = [
     Type.Q4_K, Type.Q6_K, Type.Q8_0, Type.Q5_K, Type.F16, Type.Q5_0, Type.Q4_0, Type.Q5_1, Type.BF16, Type.Q4_1,
-    Type.F32,
+    Type.F32, Type.Q2_K, Type.IQ4_XS, Type.Q3_K, Type.IQ4_NL, Type.MXFP4,
 ]  # fmt: skip
 EMBD, HEADS, KV_HEADS, HEAD_DIM, FF, LAYERS = 256, 4, 2, 64, 512, 4  # K-quants have blocks of 256
 
@@ -40,9 +40,26 @@ def k_quant(rng, kind, n_row, n_col):
     return np.concatenate(block, axis=1).reshape(n_row, -1)
 
 
+def low_bit(rng, kind, n_row, n_col):
+    """As k_quant, for types that gguf-py reads only."""
+    n, deviation = n_row * n_col // gguf.GGML_QUANT_SIZES[kind][0], n_col**-0.5
+    noise = lambda size: rng.integers(0, 256, (n, size), dtype=np.uint8)
+    if kind == Type.Q2_K:  # scales and mins of 4 bits, qs, d, dmin: d * scale * q - dmin * min
+        block = [noise(16), noise(64), f16_bytes(rng, n, deviation / 14), f16_bytes(rng, n, deviation / 9)]
+    elif kind == Type.Q3_K:  # hmask, qs, scales of 6 bits, d: d * (scale - 32) * (q - 4)
+        block = [noise(32), noise(64), noise(12), f16_bytes(rng, n, deviation / 42)]
+    elif kind == Type.IQ4_XS:  # d, scales of 6 bits, codes: d * (scale - 32) * level
+        block = [f16_bytes(rng, n, deviation / 1200), noise(6), noise(128)]
+    else:  # IQ4_NL: d, codes: d * level
+        block = [f16_bytes(rng, n, deviation / 65), noise(16)]
+    return np.concatenate(block, axis=1).reshape(n_row, -1)
+
+
 def matrix(rng, kind, n_row, n_col):
     if kind in (Type.Q4_K, Type.Q5_K, Type.Q6_K):
         return k_quant(rng, kind, n_row, n_col)
+    if kind in (Type.Q2_K, Type.Q3_K, Type.IQ4_XS, Type.IQ4_NL):
+        return low_bit(rng, kind, n_row, n_col)
     values = rng.normal(0, n_col**-0.5, (n_row, n_col)).astype(np.float32)
     return values if kind == Type.F32 else gguf.quants.quantize(values, kind)
 
@@ -100,7 +117,7 @@ def write_model(path, like, arch, shift):
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen2"])
-@pytest.mark.parametrize("shift", [0, 3, 6, 9])
+@pytest.mark.parametrize("shift", [0, 3, 6, 9, 11, 13])
 def test_mixed_types_agree_with_numpy(quire, tmp_path, arch, shift):
     like, path = tmp_path / "like.gguf", tmp_path / "mixed.gguf"
     quire.run("synth", f"tiny-{arch}", like, "--dtype", "f32")

@@ -41,6 +41,32 @@ static void put_scales(enum qr_dtype type, uint8_t *block, float d, float m)
     case QR_Q6_K:
         put_f16(block + 208, d * 0.01f);
         break;
+    case QR_Q2_K:
+        put_f16(block + 80, d);
+        put_f16(block + 82, m * 0.1f);
+        break;
+    case QR_Q3_K:
+        put_f16(block + 108, d * 0.1f);
+        break;
+    case QR_IQ4_NL:
+        put_f16(block, d * 0.1f);
+        break;
+    case QR_IQ4_XS:
+        put_f16(block, d * 0.01f);
+        break;
+    case QR_MXFP4:
+        block[0] = (uint8_t)(120 + block[0] % 8);
+        break;
+    case QR_I8S:
+        d *= 0.01f;
+        memcpy(block, &d, 4);
+        break;
+    case QR_F8S:
+        d *= 0.1f;
+        memcpy(block, &d, 4);
+        for (int i = 4; i < 36; i++)
+            block[i] &= 0xf7; /* up to 416, and no NaN */
+        break;
     default:
         break;
     }

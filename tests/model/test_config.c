@@ -482,7 +482,7 @@ static void refuses_bad_gguf_keys(void **state)
 
     refused_gguf(state, "llama.rope.scaling.type", 8, "\4\0\0\0\0\0\0\0yarn", 12, "\"yarn\"");
     refused_gguf(state, "llama.expert_count", 4, &eight, 4, "8 experts");
-    refused_gguf(state, "split.count", 4, &eight, 4, "one of 8 parts");
+    refused_gguf(state, "split.count", 4, &eight, 4, "-00001-of-00008.gguf");
     refused_gguf(state, "llama.attention.key_length", 4, &eight, 4, "equal"); /* of values: 16 still */
     refused_gguf(state, "llama.attention.key_length", 4, &zero, 4, "");
     refused_gguf(state, "llama.attention.value_length", 4, &eight, 4, "equal");

@@ -340,6 +340,63 @@ static void a_directory_with_one_gguf_is_that_file(void **state)
     refused(*state, QR_INVALID, "2 GGUF files");
 }
 
+/* Part i of 3: the first has the keys, all have tensors; key split.count counts. */
+static void write_part(void **state, int i, uint32_t count, const char *name)
+{
+    struct make_gguf m;
+    static const uint64_t dim[] = {32, 40};
+    float data[32 * 40];
+
+    mk_init(&m);
+    if (i == 0) {
+        mk_model_keys(&m, "llama");
+        mk_model_tensors(&m, "llama");
+    }
+    for (int k = 0; k < 32 * 40; k++)
+        data[k] = (float)(i * 10000 + k);
+    mk_u32(&m, "split.no", (uint32_t)i);
+    mk_u32(&m, "split.count", count);
+    if (i == 2)
+        mk_tensor(&m, "output.weight", 0, 2, dim, data, sizeof data);
+    if (i == 1)
+        mk_tensor(&m, "rope_freqs.weight", 0, 1, (const uint64_t[]){8}, data + 1, 32);
+    mk_finish(&m);
+    tmp_write(state, name, m.file.data, m.file.len);
+    mk_free(&m);
+}
+
+static void any_part_of_a_split_model_opens_all(void **state)
+{
+    static const char *const name[] = {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"};
+    char *dir = *state;
+    struct qr_err err;
+    float row[32];
+
+    for (int i = 0; i < 3; i++)
+        write_part(state, i, 3, name[i]);
+    for (int i = 0; i < 4; i++) { /* the directory too: it holds one model */
+        struct qr_source *source = opened(i < 3 ? tmp_path(state, name[i]) : dir, 0);
+        const struct qr_source_tensor *tensor = found(source, "output.weight", 40, 32);
+
+        assert_false(qr_source_config(source)->tie_embd);
+        assert_int_equal(qr_source_rows(source, tensor, 1, 1, row, &err), QR_OK);
+        assert_true(row[0] == 20032 && row[31] == 20063);
+        assert_int_equal(qr_source_rows(source, found(source, "rope_freqs.weight", 1, 8), 0, 1, row, &err), QR_OK);
+        assert_true(row[0] == 10001);
+        found(source, "blk.1.ffn_down.weight", 32, 64);
+        qr_source_close(source);
+    }
+    write_part(state, 1, 4, name[1]);
+    refused(tmp_path(state, name[2]), QR_FORMAT, "says that it is part 2 of 4; part 2 of 3 belongs there");
+    write_part(state, 2, 3, name[1]);
+    refused(tmp_path(state, name[2]), QR_FORMAT, "says that it is part 3 of 3; part 2 of 3 belongs there");
+    unlink(tmp_path(state, name[1]));
+    refused(tmp_path(state, name[2]), QR_NOTFOUND, "part 2 of 3 of the model is missing");
+    refused(tmp_path(state, name[0]), QR_NOTFOUND, "m-00002-of-00003.gguf");
+    write_part(state, 0, 3, "renamed.gguf");
+    refused(tmp_path(state, "renamed.gguf"), QR_INVALID, "does not end in \"-00001-of-00003.gguf\"");
+}
+
 static void finds_a_repository_in_the_cache(void **state)
 {
     char dir[4096];
@@ -638,6 +695,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refuses_tensors_that_would_be_left_out, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(refuses_bad_tensors_of_a_gguf, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(a_directory_with_one_gguf_is_that_file, tmp_setup, tmp_teardown),
+        cmocka_unit_test_setup_teardown(any_part_of_a_split_model_opens_all, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(finds_a_repository_in_the_cache, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(a_file_cut_while_open_is_an_error, tmp_setup, tmp_teardown),
         cmocka_unit_test(random_numbers_depend_on_seed_name_and_row_only),

@@ -1,19 +1,45 @@
-/* dot_float.c - LINEAR for F32, F16 and BF16 weights: fp32 activations, fp32 multiply-adds.
+/* dot_float.c - LINEAR for F32, F16, BF16 and F8S weights: fp32 activations, fp32 multiply-adds.
  *
  * For a row and a token: total = 0; for each block of 32 columns in order: s = w x of the first column, then
- * s = fma(w, x, s) column by column; total += s. */
+ * s = fma(w, x, s) column by column; total += s, or for F8S, whose w is without its scale, fma(s, scale, total). */
 #include "cpu/isa/kernels.h"
+
+/* The record of F8S that holds a column: f32 d [16], bytes [32][16] (base/pack.c). */
+QR_INLINE const uint8_t *record_of(const uint8_t *panel, size_t column)
+{
+    return panel + column / 32 * 576;
+}
+
+/* E4M3's bits at fp32's places; the product makes its bias good and subnormal numbers right. No NaN is left at load. */
+QR_INLINE vf from_e4m3(vi code)
+{
+    vi bits = i_or(i_sll32(i_and(code, i_set1(0x80)), 24), i_sll32(i_and(code, i_set1(0x7f)), 20));
+    return v_mul(i_as_f(bits), v_set1(0x1p120f));
+}
 
 QR_INLINE vf load_column(enum qr_dtype type, const uint8_t *panel, size_t column)
 {
+    if (type == QR_F8S)
+        return from_e4m3(i_load_u8(record_of(panel, column) + 64 + column % 32 * 16));
     if (type == QR_F32)
         return v_load((const float *)(const void *)panel + column * 16);
     const uint16_t *p = (const uint16_t *)(const void *)panel + column * 16;
     return type == QR_F16 ? v_load_f16(p) : v_load_bf16(p);
 }
 
+/* A block's sum to the total. */
+QR_INLINE vf add_sum(enum qr_dtype type, vf s, vf scale, vf acc)
+{
+    return type == QR_F8S ? v_fma(s, scale, acc) : v_add(acc, s);
+}
+
+QR_INLINE vf load_scale(enum qr_dtype type, const uint8_t *panel, size_t column)
+{
+    return type == QR_F8S ? v_load((const float *)(const void *)record_of(panel, column)) : v_zero();
+}
+
 /* acc[i] of nt tokens, blocks one after the other at x; n columns, 32 but in the last block. nt is a constant. */
-QR_INLINE void dot_tokens(int nt, const vf *w, const float *x, int n, vf *acc)
+QR_INLINE void dot_tokens(enum qr_dtype type, int nt, const vf *w, vf scale, const float *x, int n, vf *acc)
 {
     vf s[V_TILE_F32];
     for (int i = 0; i < nt; i++)
@@ -22,7 +48,7 @@ QR_INLINE void dot_tokens(int nt, const vf *w, const float *x, int n, vf *acc)
         for (int i = 0; i < nt; i++)
             s[i] = v_fma(w[j], v_set1(x[i * QR_ACT_BLOCK + j]), s[i]);
     for (int i = 0; i < nt; i++)
-        acc[i] = v_add(acc[i], s[i]);
+        acc[i] = add_sum(type, s[i], scale, acc[i]);
 }
 
 QR_INLINE void store_rows(const struct qr_dot *job, int panel, int token, vf acc)
@@ -40,16 +66,16 @@ QR_INLINE void store_rows(const struct qr_dot *job, int panel, int token, vf acc
 QR_INLINE void dot_block(enum qr_dtype type, const uint8_t *panel, size_t column, int n, const float *x, int nt,
                          vf *acc)
 {
-    vf w[QR_ACT_BLOCK];
+    vf w[QR_ACT_BLOCK], scale = load_scale(type, panel, column);
     int i = 0;
     for (int j = 0; j < n; j++)
         w[j] = load_column(type, panel, column + (size_t)j);
     for (; i + V_TILE_F32 <= nt; i += V_TILE_F32)
-        dot_tokens(V_TILE_F32, w, x + i * QR_ACT_BLOCK, n, acc + i);
+        dot_tokens(type, V_TILE_F32, w, scale, x + i * QR_ACT_BLOCK, n, acc + i);
     for (; i + 2 <= nt; i += 2)
-        dot_tokens(2, w, x + i * QR_ACT_BLOCK, n, acc + i);
+        dot_tokens(type, 2, w, scale, x + i * QR_ACT_BLOCK, n, acc + i);
     if (i < nt)
-        dot_tokens(1, w, x + i * QR_ACT_BLOCK, n, acc + i);
+        dot_tokens(type, 1, w, scale, x + i * QR_ACT_BLOCK, n, acc + i);
 }
 
 /* One token, a whole block: each column is multiplied as it comes in. Loading the 32 columns first costs a third of the
@@ -60,7 +86,7 @@ QR_INLINE vf dot_one(enum qr_dtype type, const uint8_t *panel, size_t column, co
     vf s = v_mul(load_column(type, panel, column), v_set1(x[0]));
     for (size_t j = 1; j < QR_ACT_BLOCK; j++)
         s = v_fma(load_column(type, panel, column + j), v_set1(x[j]), s);
-    return v_add(acc, s);
+    return add_sum(type, s, load_scale(type, panel, column), acc);
 }
 
 QR_INLINE void dot_panels(enum qr_dtype type, const struct qr_dot *job)
@@ -95,3 +121,4 @@ QR_INLINE void dot_panels(enum qr_dtype type, const struct qr_dot *job)
 KERNEL(f32, QR_F32)
 KERNEL(f16, QR_F16)
 KERNEL(bf16, QR_BF16)
+KERNEL(f8s, QR_F8S)

@@ -5,7 +5,7 @@
  *     s = sum of code_w * code_x - offset * sum of code_x            exact: below 255 * 32767 * 32 < 2^28
  *     total = fma(float(s), d_w * scale_x, total)
  *     total = fma(m_w, scale_x * sum of code_x, total)               types with a minimum
- * (Q6_K: s and d_w per 16 columns.) Integers may be summed in any order, so every tile shape gives these bits. */
+ * (Q6_K and Q2_K: s, d_w and m_w per 16 columns.) Integers may be summed in any order, so every tile shape gives these bits. */
 #include "cpu/isa/dot_part.h"
 #include "cpu/isa/kernels.h"
 
@@ -27,8 +27,8 @@ QR_INLINE void dot_tokens(enum qr_dtype type, int nt, const struct part *part, c
     vi s[V_TILE_INT], high[V_TILE_INT];
     for (int i = 0; i < nt; i++)
         s[i] = high[i] = i_set1(0);
-    add_columns(0, type == QR_Q6_K ? 8 : 16, nt, part, code, s);
-    if (type == QR_Q6_K)
+    add_columns(0, part_has_halves(type) ? 8 : 16, nt, part, code, s);
+    if (part_has_halves(type))
         add_columns(8, 16, nt, part, code, high);
     for (int i = 0; i < nt; i++) {
         vf scale = v_set1(meta[i].scale);
@@ -40,10 +40,15 @@ QR_INLINE void dot_tokens(enum qr_dtype type, int nt, const struct part *part, c
             s[i] = i_sub(s[i], i_sll32(i_set1(meta[i].sum), part_offset_log2(type)));
         }
         acc[i] = v_fma(i_to_f(s[i]), v_mul(part->d[0], scale), acc[i]);
-        if (type == QR_Q6_K)
+        if (part_has_halves(type))
             acc[i] = v_fma(i_to_f(high[i]), v_mul(part->d[1], scale), acc[i]);
-        if (part_has_min(type))
-            acc[i] = v_fma(part->m, v_set1(meta[i].scale_sum), acc[i]);
+        if (part_has_min(type) && !part_has_halves(type))
+            acc[i] = v_fma(part->m[0], v_set1(meta[i].scale_sum), acc[i]);
+        if (part_has_min(type) && part_has_halves(type)) {
+            float low = meta[i].scale * (float)(meta[i].sum - meta[i].sum_high);
+            acc[i] = v_fma(part->m[0], v_set1(low), acc[i]);
+            acc[i] = v_fma(part->m[1], v_set1(meta[i].scale * (float)meta[i].sum_high), acc[i]);
+        }
     }
 }
 
@@ -84,7 +89,7 @@ QR_INLINE void dot_one(enum qr_dtype type, const struct qr_dot *job)
 QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
 {
     const struct qr_act *act = job->act;
-    const int nt = job->nt, tile = type == QR_Q6_K ? V_TILE_Q6_K : V_TILE_INT;
+    const int nt = job->nt, tile = part_has_halves(type) ? V_TILE_Q6_K : V_TILE_INT;
     vf acc[QR_MAX_CHUNK];
     for (int p = 0; p < job->n_panel; p++) {
         const uint8_t *head = job->panel + (size_t)p * job->panel_bytes, *src = head + part_head_bytes(type);
@@ -130,3 +135,5 @@ KERNEL(q5_1, QR_Q5_1)
 KERNEL(q4_k, QR_Q4_K)
 KERNEL(q5_k, QR_Q5_K)
 KERNEL(q6_k, QR_Q6_K)
+KERNEL(q2_k, QR_Q2_K)
+KERNEL(i8s, QR_I8S)

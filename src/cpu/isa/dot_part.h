@@ -7,19 +7,25 @@
 
 struct part {
     vi w[16]; /* columns 2j and 2j+1 of the 16 rows as two int16: codes, offset not taken off */
-    vf d[2];  /* what a code is worth; [1]: in columns 16..31, for Q6_K only */
-    vf m;     /* added to every value; types with a minimum */
+    vf d[2];  /* what a code is worth; [1]: in columns 16..31, types with a scale for 16 columns */
+    vf m[2];  /* added to every value, likewise; types with a minimum */
 };
 
 /* Bytes of the parts of a record: base/pack.c, checked by tests/cpu/test_linear.c through every result. */
 QR_INLINE int part_has_min(enum qr_dtype type)
 {
-    return type == QR_Q4_1 || type == QR_Q5_1 || type == QR_Q4_K || type == QR_Q5_K;
+    return type == QR_Q4_1 || type == QR_Q5_1 || type == QR_Q4_K || type == QR_Q5_K || type == QR_Q2_K;
 }
 
 QR_INLINE int part_is_k(enum qr_dtype type)
 {
-    return type == QR_Q4_K || type == QR_Q5_K || type == QR_Q6_K;
+    return type == QR_Q4_K || type == QR_Q5_K || type == QR_Q6_K || type == QR_Q2_K;
+}
+
+/* Does each half of the part, 16 columns, have a scale of its own? */
+QR_INLINE int part_has_halves(enum qr_dtype type)
+{
+    return type == QR_Q6_K || type == QR_Q2_K;
 }
 
 QR_INLINE int part_is_5bit(enum qr_dtype type)
@@ -30,17 +36,18 @@ QR_INLINE int part_is_5bit(enum qr_dtype type)
 /* log2 of the number that is taken off every code; 0: none. */
 QR_INLINE int part_offset_log2(enum qr_dtype type)
 {
-    return type == QR_Q8_0 ? 7 : type == QR_Q4_0 ? 3 : type == QR_Q5_0 ? 4 : type == QR_Q6_K ? 5 : 0;
+    return type == QR_Q8_0 || type == QR_I8S ? 7 : type == QR_Q4_0 ? 3 : type == QR_Q5_0 ? 4 : type == QR_Q6_K ? 5 : 0;
 }
 
 QR_INLINE int part_scale_bytes(enum qr_dtype type)
 {
-    return type == QR_Q4_1 || type == QR_Q5_1 ? 64 : 32;
+    return type == QR_Q4_1 || type == QR_Q5_1 || type == QR_Q2_K || type == QR_I8S ? 64 : 32;
 }
 
 QR_INLINE size_t part_bytes(enum qr_dtype type)
 {
-    int low = type == QR_Q8_0 ? 512 : 256, high = part_is_5bit(type) ? 64 : type == QR_Q6_K ? 128 : 0;
+    int low = type == QR_Q8_0 || type == QR_I8S ? 512 : type == QR_Q2_K ? 0 : 256;
+    int high = part_is_5bit(type) ? 64 : part_has_halves(type) ? 128 : 0;
     return (size_t)(part_scale_bytes(type) + low + high);
 }
 
@@ -123,17 +130,25 @@ QR_INLINE void add_high2(const uint8_t *p, vi w[16])
 /* head: of the record (K types); p: the part. */
 QR_INLINE void load_scales(enum qr_dtype type, const uint8_t *head, const uint8_t *p, struct part *part)
 {
-    if (type == QR_Q6_K) {
+    if (type == QR_Q2_K) { /* its codes count sixteen times: pack.c */
+        vf d = v_mul(load_f16(head), v_set1(0.0625f)), m = v_sub(v_zero(), load_f16(head + 32));
+        for (int h = 0; h < 2; h++) {
+            part->d[h] = v_mul(d, i_to_f(i_load_u8(p + 16 * h)));
+            part->m[h] = v_mul(m, i_to_f(i_load_u8(p + 32 + 16 * h)));
+        }
+    } else if (type == QR_I8S) {
+        part->d[0] = v_load((const float *)(const void *)p);
+    } else if (type == QR_Q6_K) {
         vf d = load_f16(head);
         part->d[0] = v_mul(d, i_to_f(i_load_i8(p)));
         part->d[1] = v_mul(d, i_to_f(i_load_i8(p + 16)));
     } else if (part_is_k(type)) {
         part->d[0] = v_mul(load_f16(head), i_to_f(i_load_u8(p)));
-        part->m = v_sub(v_zero(), v_mul(load_f16(head + 32), i_to_f(i_load_u8(p + 16))));
+        part->m[0] = v_sub(v_zero(), v_mul(load_f16(head + 32), i_to_f(i_load_u8(p + 16))));
     } else {
         part->d[0] = load_f16(p);
         if (part_has_min(type))
-            part->m = load_f16(p + 32);
+            part->m[0] = load_f16(p + 32);
     }
 }
 
@@ -141,13 +156,16 @@ QR_INLINE void load_part(enum qr_dtype type, const uint8_t *head, const uint8_t 
 {
     load_scales(type, head, p, part);
     p += part_scale_bytes(type);
-    if (type == QR_Q8_0)
+    if (type == QR_Q8_0 || type == QR_I8S)
         load_bytes(p, part->w);
+    else if (type == QR_Q2_K)
+        for (int j = 0; j < 16; j++)
+            part->w[j] = i_set1(0);
     else
         load_low(p, part->w);
     if (part_is_5bit(type))
         add_high1(p + 256, part->w);
-    if (type == QR_Q6_K)
-        add_high2(p + 256, part->w);
+    if (part_has_halves(type))
+        add_high2(p + (type == QR_Q2_K ? 0 : 256), part->w);
 }
 #endif

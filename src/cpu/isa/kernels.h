@@ -18,6 +18,9 @@ void QR_NAME(qr_k_dot_q5_1)(const struct qr_dot *job);
 void QR_NAME(qr_k_dot_q4_k)(const struct qr_dot *job);
 void QR_NAME(qr_k_dot_q5_k)(const struct qr_dot *job);
 void QR_NAME(qr_k_dot_q6_k)(const struct qr_dot *job);
+void QR_NAME(qr_k_dot_q2_k)(const struct qr_dot *job);
+void QR_NAME(qr_k_dot_i8s)(const struct qr_dot *job);
+void QR_NAME(qr_k_dot_f8s)(const struct qr_dot *job);
 
 void QR_NAME(qr_k_mean_square)(const struct qr_rows_job *job);
 void QR_NAME(qr_k_rsqrt)(const struct qr_rows_job *job);

@@ -69,6 +69,13 @@ const struct qr_cpu_table QR_NAME(qr_cpu_table) = {
             [QR_Q4_K] = QR_NAME(qr_k_dot_q4_k),
             [QR_Q5_K] = QR_NAME(qr_k_dot_q5_k),
             [QR_Q6_K] = QR_NAME(qr_k_dot_q6_k),
+            [QR_Q2_K] = QR_NAME(qr_k_dot_q2_k),
+            [QR_Q3_K] = QR_NAME(qr_k_dot_q6_k), /* base/recode.h: packed as these */
+            [QR_IQ4_NL] = QR_NAME(qr_k_dot_q8_0),
+            [QR_IQ4_XS] = QR_NAME(qr_k_dot_i8s),
+            [QR_MXFP4] = QR_NAME(qr_k_dot_i8s),
+            [QR_I8S] = QR_NAME(qr_k_dot_i8s),
+            [QR_F8S] = QR_NAME(qr_k_dot_f8s),
         },
     .mean_square = QR_NAME(qr_k_mean_square),
     .rsqrt = QR_NAME(qr_k_rsqrt),
