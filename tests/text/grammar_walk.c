@@ -115,17 +115,17 @@ static int32_t pick(const struct walker *w, uint64_t seed, uint32_t *counter)
     return -1;
 }
 
-/* Of all tokens of one or two bytes and some others, the one that leaves the shortest way. */
+/* Of all tokens of one byte and some others, the one that leaves the shortest way. */
 static int32_t nearest(struct walker *w, uint64_t seed, uint32_t *counter)
 {
     const struct qr_grammar_vocab *v = w->g->vocab;
     int32_t best = -1;
-    uint32_t best_d = UINT32_MAX, best_n = 0;
+    uint32_t best_d = UINT32_MAX, best_n = 0, some = draw(seed, counter, 211);
 
     for (uint32_t id = 0; id < v->n_bits; id++) {
         uint32_t n = v->at[id + 1] - v->at[id], d;
 
-        if (!(w->bits[id / 32] >> id % 32 & 1) || (n > 2 && draw(seed, counter, 200) != 0))
+        if (!(w->bits[id / 32] >> id % 32 & 1) || (n > 1 && id % 211 != some))
             continue;
         memcpy(w->probe, w->state, sizeof *w->probe);
         if (qr_grammar_accept(w->probe, (int32_t)id, NULL) != QR_OK)
