@@ -197,6 +197,12 @@ void qr_gr_set(struct qr_gr_builder *b, uint32_t state, struct qr_gr_edge *edge,
     s->n_call = (uint32_t)n_call;
 }
 
+static void hash_word(uint64_t key[2], uint64_t word, size_t i)
+{
+    key[0] = qr_hash_mix((key[0] ^ word) * 0xD6E8FEB86659FD93u);
+    key[1] = qr_hash_mix((key[1] + word) * 0xA0761D6478BD642Fu + i);
+}
+
 /* Equal keys stand for equal states: the hash has 128 bits and a seed of its own for every grammar. */
 uint32_t qr_gr_cons(struct qr_gr_builder *b, struct qr_gr_edge *edge, size_t n_edge, const struct qr_gr_call *call,
                     size_t n_call, bool accept)
@@ -205,19 +211,15 @@ uint32_t qr_gr_cons(struct qr_gr_builder *b, struct qr_gr_edge *edge, size_t n_e
     uint32_t state, *slot;
 
     n_edge = tidy(edge, n_edge);
-    for (size_t i = 0; i < n_edge + n_call; i++) {
-        uint64_t word = i < n_edge ? (uint64_t)edge[i].to << 16 | edge[i].lo << 8 | edge[i].hi
-                                   : (uint64_t)call[i - n_edge].rule << 32 | call[i - n_edge].next;
-
-        key[0] = qr_hash_mix((key[0] ^ word) * 0xD6E8FEB86659FD93u + (i < n_edge));
-        key[1] = qr_hash_mix((key[1] + word) * 0xA0761D6478BD642Fu + i);
-    }
+    for (size_t i = 0; i < n_edge; i++)
+        hash_word(key, (uint64_t)edge[i].to << 16 | edge[i].lo << 8 | edge[i].hi, i);
+    for (size_t i = 0; i < n_call; i++)
+        hash_word(key, (uint64_t)call[i].rule << 32 | call[i].next, i + n_edge);
     key[0] = qr_hash_mix(key[0] + accept + 2 * n_edge);
     slot = qr_gr_memo(b, &b->cons, key);
-    if (!slot)
-        return 0;
-    if (*slot)
-        return *slot;
+    state = slot ? *slot : 0;
+    if (!slot || state)
+        return state;
     state = qr_gr_new(b);
     qr_gr_set(b, state, edge, n_edge, call, n_call, accept);
     if (b->status != QR_OK)

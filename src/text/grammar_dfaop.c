@@ -118,7 +118,7 @@ struct qr_cdfa *qr_cdfa_length(struct qr_gr_builder *b, const struct qr_cdfa *x,
 {
     struct product p = {.b = b};
 
-    if (b->status != QR_OK || !x)
+    if (b->status != QR_OK || !x || !x->state)
         return NULL;
     if (x->n)
         pair_state(&p, 0, 0);
@@ -183,7 +183,7 @@ struct qr_cdfa *qr_cdfa_trim(struct qr_gr_builder *b, struct qr_cdfa *x)
 {
     bool *alive;
 
-    if (b->status != QR_OK || !x || !x->n)
+    if (b->status != QR_OK || !x || !x->n || !x->state)
         return b->status == QR_OK ? x : NULL;
     alive = qr_gr_alloc(b, x->n, sizeof *alive);
     if (!alive || !mark_alive(b, x, alive))

@@ -73,7 +73,7 @@ static void measure(struct qr_grammar *g, struct heights *h)
 {
     for (uint32_t s = 0; s < g->n_state; s++)
         g->state[s].height = QR_GR_NEVER;
-    for (uint16_t height = 0; height <= g->max_depth; height++) {
+    for (uint16_t height = 0; height <= (uint16_t)g->max_depth; height++) {
         for (uint32_t s = 0; height == 0 && s < g->n_state; s++)
             if (g->state[s].accept)
                 reach(g, h, s, 0);
@@ -196,16 +196,14 @@ static bool make_rows(struct qr_grammar *g)
     return true;
 }
 
-static void shrink(void *array, size_t n, size_t size, size_t *room)
+/* The array without its spare room. */
+static void *shrunk(void *old, size_t n, size_t size)
 {
-    void *old, *less;
+    void *less = realloc(old, (n ? n : 1) * size);
 
-    memcpy(&old, array, sizeof old);
-    less = realloc(old, (n ? n : 1) * size);
-    if (less) {
-        memcpy(array, &less, sizeof less);
-        *room = n;
-    }
+    if (!less)
+        return old;
+    return less;
 }
 
 static bool walk_rules(struct qr_gr_builder *b)
@@ -259,9 +257,9 @@ enum qr_status qr_gr_finish(struct qr_gr_builder *b)
     cut(g);
     if (!walk_rules(b))
         return b->status;
-    shrink(&g->state, g->n_state, sizeof *g->state, &g->room_state);
-    shrink(&g->edge, g->n_edge, sizeof *g->edge, &g->room_edge);
-    shrink(&g->call, g->n_call, sizeof *g->call, &g->room_call);
+    g->state = shrunk(g->state, g->n_state, sizeof *g->state);
+    g->edge = shrunk(g->edge, g->n_edge, sizeof *g->edge);
+    g->call = shrunk(g->call, g->n_call, sizeof *g->call);
     if (!make_rows(g))
         qr_gr_nomem(b);
     return b->status;

@@ -304,7 +304,7 @@ static bool multiple_of(struct qr_gr_builder *b, const json_t *schema, bool inte
                         uint32_t *places)
 {
     const json_t *value = json_object_get(schema, "multipleOf");
-    double m = json_number_value(value), power = 1;
+    double m = json_number_value(value);
 
     if (!value)
         return true;
@@ -312,8 +312,8 @@ static bool multiple_of(struct qr_gr_builder *b, const json_t *schema, bool inte
         qr_gr_fail(b, QR_INVALID, "multipleOf at %s is not a number above 0 (and up to 1e15)", path);
         return false;
     }
-    for (uint32_t k = 0; k <= 9; k++, power *= 10) {
-        double scaled = round(m * power);
+    for (uint32_t k = 0; k <= 9; k++) {
+        double power = pow(10, k), scaled = round(m * power);
         int64_t p = (int64_t)scaled, q = (int64_t)power, r;
 
         if (scaled < 1 || fabs(scaled / power - m) > m * 1e-15)

@@ -180,7 +180,7 @@ static bool escape(struct parser *p, bool in_class, int32_t *cp, struct qr_cp_se
     else if (c == 'c' && p->s < p->end && ((*p->s | 0x20) >= 'a' && (*p->s | 0x20) <= 'z'))
         *cp = *p->s++ & 0x1F;
     else if (c > 0x20 && c < 0x7F && !(c >= '0' && c <= '9') && !((c | 0x20) >= 'a' && (c | 0x20) <= 'z'))
-        *cp = c;
+        *cp = (unsigned char)c;
     else if (c == 'b' || c == 'B')
         refuse(p, QR_UNSUPPORTED, "a word boundary");
     else if ((c >= '1' && c <= '9') || c == 'k')
