@@ -149,9 +149,9 @@ int cmd_info(const struct cli_command *command, int argc, char **argv)
     if (qr_model_ledger(session.model, &options, &ledger, &err) != QR_OK)
         code = cli_fail(&err);
     else if (json)
-        print_json(session.model, &ledger, qr_memory_available());
+        print_json(session.model, &ledger, ledger.room);
     else
-        code = print_text(session.model, &ledger, qr_memory_available(), each);
+        code = print_text(session.model, &ledger, ledger.room, each);
     cli_close(&session);
     return code == CLI_GO_ON ? CLI_OK : code;
 }

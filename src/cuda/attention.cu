@@ -67,10 +67,9 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_many(const __g
 #pragma unroll
             for (int r = 0; r < 2; r++) {
                 int pair = m * 16 + g + r * 8;
-                position[m][r] = pair < item.n_pair ? a.position[item.row + (item.pair + pair) / group] : -1;
+                position[m][r] = pair < item.n_pair ? item.first + (item.pair + pair) / group : -1;
             }
-        const int first = a.position[item.row + item.pair / group],
-                  last = a.position[item.row + (item.pair + item.n_pair - 1) / group];
+        const int first = item.first + item.pair / group, last = item.first + (item.pair + item.n_pair - 1) / group;
         const int low = a.window > 0 ? max(0, first - a.window + 1) : 0;
         float o[mine::m_each][2][4], l[mine::m_each][2], mc[mine::m_each][2];
 #pragma unroll

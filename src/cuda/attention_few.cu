@@ -27,7 +27,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_few(const __gr
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int kv_head = blockIdx.y, group = a.n_head / a.n_kv_head, q_stride = a.n_head * HEAD_DIM;
     begin();
-    const int n_item = a.count[0], table_stride = a.count[2];
+    const int n_item = a.max_few, table_stride = a.count[2];
     const float c_scale = exponent_scale(a);
     few_cut<HEAD_DIM> w;
     w.u = blockIdx.x;
@@ -37,8 +37,12 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_few(const __gr
         if (w.u >= n_item)
             return;
         w.item = a.few[w.u];
-        w.first = a.position[w.item.row];
-        w.last = a.position[w.item.row + (w.item.n_pair - 1) / group];
+        if (w.item.n_pair == 0) { // padding, and so is all that follows
+            w.u = n_item;
+            return;
+        }
+        w.first = w.item.first;
+        w.last = w.first + (w.item.n_pair - 1) / group;
         w.low = a.window > 0 ? max(0, w.first - a.window + 1) : 0;
         w.cut = w.item.cut < 0 ? w.low / CUT_TOKENS : w.item.cut;
         w.cut_last = w.item.cut < 0 ? w.last / CUT_TOKENS : w.item.cut;

@@ -85,6 +85,8 @@ struct qr_cu_item {
     int32_t cut;         /* -1: all cuts, else this one alone; then the last of n_cut to end adds them */
     int32_t n_cut, part; /* part: place of cut 0 among the partial results */
     int32_t tile;        /* counter */
+    int32_t first;       /* position of that first token */
+    int32_t unused[3];   /* units are copied 16 bytes at a time */
 };
 enum { QR_CU_FEW = 16, QR_CU_MANY = 64 }; /* pairs of an item of each kind */
 struct qr_cu_attention {
@@ -94,9 +96,9 @@ struct qr_cu_attention {
     int y_stride, y16_stride;
     const char *k_pages, *v_pages;
     const int32_t *position, *table, *count; /* count: items of each kind, stride of the table */
-    const struct qr_cu_item *few, *many;
-    int max_few, max_many; /* at least as many as count says; 0: none, nothing is launched */
-    float *part;           /* [parts, n_kv_head, 16, head_dim], then m c and l [parts, n_kv_head, 16, 2] */
+    const struct qr_cu_item *few, *many;     /* few: up to max_few, those behind the last with n_pair 0 */
+    int max_few, max_many;                   /* at least as many as count says; 0: none, nothing is launched */
+    float *part; /* [parts, n_kv_head, 16, head_dim], then m c and l [parts, n_kv_head, 16, 2] */
     int n_part;
     unsigned *counter; /* [tiles, n_kv_head], zero before and after */
     int n_head, n_kv_head, head_dim, window, f16;

@@ -125,9 +125,10 @@ static bool size_attention(const struct qr_plan *plan, const struct qr_exec_limi
 static bool size_step(const struct qr_exec_limits *l, struct qr_cuda_sizes *sizes)
 {
     uint64_t pages = ((uint64_t)l->max_len + QR_PAGE - 1) / QR_PAGE;
-    sizes->step_words =
-        8 + 3 * ((uint64_t)l->max_token + 4) + ((uint64_t)l->max_row + 4) + 2 * ((uint64_t)l->n_block + 4) +
-        8 * (2 * (uint64_t)sizes->max_few + (uint64_t)sizes->max_many) + pages * (uint64_t)l->max_seq + 4;
+    sizes->step_words = 8 + 3 * ((uint64_t)l->max_token + 4) + ((uint64_t)l->max_row + 4) +
+                        2 * ((uint64_t)l->n_block + 4) +
+                        sizeof(struct qr_cu_item) / 4 * (2 * (uint64_t)sizes->max_few + (uint64_t)sizes->max_many) +
+                        pages * (uint64_t)l->max_seq + 4;
     return product(sizes->step_words, 4, 1, &sizes->step) && product((uint64_t)l->n_place + 1, 4, 1, &sizes->place);
 }
 

@@ -129,7 +129,8 @@ static int add_few(const struct qr_cuda_exec *exec, const struct qr_step *step, 
                                   .cut = -1,
                                   .n_cut = n_cut,
                                   .part = part,
-                                  .tile = s};
+                                  .tile = s,
+                                  .first = step->position[begin]};
         if (n_cut <= share || n_cut == 1 || part + n_cut > exec->sizes.n_part) {
             item[n++] = unit;
             continue;
@@ -154,7 +155,8 @@ static int add_many(const struct qr_cuda_exec *exec, const struct qr_step *step,
                                             .pair = p,
                                             .n_pair = pairs - p < QR_CU_MANY ? pairs - p : QR_CU_MANY,
                                             .sequence = s,
-                                            .cut = -1};
+                                            .cut = -1,
+                                            .first = step->position[begin]};
     }
     return n;
 }
@@ -239,6 +241,8 @@ bool qr_cuda_fill_step(const struct qr_cuda_exec *exec, const struct qr_step *st
     shape->few = at;
     words[0] = add_few(exec, step, (struct qr_cu_item *)(void *)(words + at));
     shape->max_few = graph ? power_of_two(words[0], exec->sizes.max_few) : words[0];
+    memset(words + at + (uint64_t)words[0] * item_words, 0,
+           (uint64_t)(shape->max_few - words[0]) * sizeof(struct qr_cu_item));
     at += (uint64_t)shape->max_few * item_words;
     shape->many = at;
     words[1] = shape->max_many = graph ? 0 : add_many(exec, step, (struct qr_cu_item *)(void *)(words + at));

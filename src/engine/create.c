@@ -64,6 +64,7 @@ static enum qr_status cuda_ledger(struct qr_setup *s, struct qr_ledger *ledger)
 {
     const struct qr_exec_limits *l = &s->limits;
     const struct qr_cuda_memory *m = &s->cuda_memory;
+    ledger->room = s->gpu.available;
     qr_ledger_add(ledger, m->weights, "weights on the GPU", "bf16");
     qr_ledger_add(ledger, m->kv, "KV cache", "%d blocks of %d tokens, %s: one sequence of %d tokens or several",
                   l->n_block, QR_PAGE, qr_dtype_info(l->kv_type)->name, l->max_len);
@@ -85,6 +86,7 @@ enum qr_status qr_model_ledger(const struct qr_model *model, const struct qr_eng
     const struct qr_exec_limits *l = &s.limits;
     if (s.cuda)
         return cuda_ledger(&s, ledger);
+    ledger->room = qr_memory_available();
     add_weights(model->weights, ledger);
     qr_ledger_add(ledger, s.memory.kv, "KV cache", "%d blocks of %d tokens, %s: one sequence of %d tokens or several",
                   l->n_block, QR_PAGE, qr_dtype_info(l->kv_type)->name, l->max_len);

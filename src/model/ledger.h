@@ -14,6 +14,7 @@ struct qr_ledger {
         char note[96];
     } line[QR_LEDGER_MAX];
     uint64_t total;
+    uint64_t room; /* that there is where it will lie; 0: not known */
 };
 void qr_ledger_add(struct qr_ledger *ledger, uint64_t bytes, const char *name, const char *note_fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -21,6 +21,16 @@ void need_gpu(void)
     skip();
 }
 
+struct qr_exec_limits gpu_limits(enum qr_dtype kv_type)
+{
+    return (struct qr_exec_limits){.max_token = RUNNER_MAX_TOKEN,
+                                   .max_seq = RUNNER_MAX_SEQ,
+                                   .max_row = RUNNER_MAX_TOKEN,
+                                   .max_len = RUNNER_MAX_LEN,
+                                   .n_block = RUNNER_MAX_SEQ * RUNNER_MAX_LEN / QR_PAGE,
+                                   .kv_type = kv_type};
+}
+
 void gpu_open(struct runner *r, const struct model *model, struct setting setting, bool stream)
 {
     struct qr_err err;
@@ -30,12 +40,7 @@ void gpu_open(struct runner *r, const struct model *model, struct setting settin
     runner_open(r, model, host);
     qr_exec_destroy(r->exec);
     r->exec = NULL;
-    struct qr_exec_limits limits = {.max_token = RUNNER_MAX_TOKEN,
-                                    .max_seq = RUNNER_MAX_SEQ,
-                                    .max_row = RUNNER_MAX_TOKEN,
-                                    .max_len = RUNNER_MAX_LEN,
-                                    .n_block = RUNNER_MAX_SEQ * RUNNER_MAX_LEN / QR_PAGE,
-                                    .kv_type = setting.kv_type};
+    struct qr_exec_limits limits = gpu_limits(setting.kv_type);
     struct qr_cuda_options options = {.stream = stream, .logits = true};
     if (qr_cuda_exec_create(r->plan, &limits, &options, r->pool, &r->exec, &err) != QR_OK)
         fail_msg("CUDA executor: %s", err.message);

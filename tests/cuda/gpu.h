@@ -6,6 +6,8 @@
 
 /* Skips the test where there is no GPU; fails it instead where the environment variable QUIRE_GPU says that there is. */
 void need_gpu(void);
+/* What gpu_open makes its executor for. */
+struct qr_exec_limits gpu_limits(enum qr_dtype kv_type);
 /* isa and n_thread of the setting are for the host's part. stream: no graphs. */
 void gpu_open(struct runner *runner, const struct model *model, struct setting setting, bool stream);
 /* Logits [n, n_vocab] of one sequence: n - n_decode tokens in chunks, then one by one; malloc'ed. */
