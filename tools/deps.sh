@@ -1,16 +1,19 @@
 #!/bin/sh
 # deps.sh - installs the Debian packages that quire needs and that are missing.
 #
-#   tools/deps.sh [run] [test] [lint]     default: all three
+#   tools/deps.sh [run] [test] [lint] [page]     default: the first three
 #
 # run: what `make run` needs; test: what `make test` needs on top; lint: `make format` and `make lint`.
+# page: Chromium, with which the tests drive the chat page (440 MB; without it they are skipped).
 # Nothing missing: nothing happens, no root needed. Else it runs apt-get, as root or through sudo.
 set -eu
 
 RUN="gcc libc6-dev make git ca-certificates python3 python3-venv
-     libevent-dev libhttp-parser-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libbsd-dev libmd-dev libncurses-dev"
+     libevent-dev libhttp-parser-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libbsd-dev libmd-dev libncurses-dev
+     libcurl4-openssl-dev"
 TEST="libcmocka-dev valgrind binutils pkg-config"
 LINT="clang-format clang-tidy cppcheck"
+PAGE="chromium chromium-driver fonts-dejavu-core"
 
 say() { echo "deps: $*" >&2; }
 
@@ -21,8 +24,9 @@ for set in "$@"; do
     run) wanted="$wanted $RUN" ;;
     test) wanted="$wanted $TEST" ;;
     lint) wanted="$wanted $LINT" ;;
+    page) wanted="$wanted $PAGE" ;;
     *)
-        say "unknown set '$set'; the sets are: run test lint"
+        say "unknown set '$set'; the sets are: run test lint page"
         exit 2
         ;;
     esac

@@ -1,7 +1,8 @@
 /* chat.js - the page's behaviour: one conversation on the screen, at most one answer on its way. */
 
 const SAMPLING = ['temperature', 'top_p', 'top_k', 'min_p', 'max_tokens', 'seed'];
-const NARROW = matchMedia('(max-width: 820px)');
+const NARROW = matchMedia('(max-width: 820px)'); /* the list lies over the page */
+const MIDDLE = matchMedia('(max-width: 1180px)'); /* and so do the settings */
 
 const state = {
   chat: null, /* on the screen */
@@ -200,9 +201,7 @@ async function watch_server() {
   try {
     state.models = await fetch_models(store.key);
     if (state.models.length) {
-      const name = model_name().split('/').pop().replace(/\.gguf$/i, '');
-      show_server('good', name);
-      $('input').placeholder = 'Message ' + (name.length > 28 ? 'the model' : name);
+      show_server('good', model_name().split('/').pop().replace(/\.gguf$/i, ''));
       wait = 0;
     } else show_server('wait', 'loading the model');
   } catch (trouble) {
@@ -238,7 +237,6 @@ function show_latest() {
 function show_side(open) {
   $('app').classList.toggle('side-shown', open);
   $('side-open').setAttribute('aria-expanded', String(open));
-  $('side').inert = NARROW.matches && !open;
   show_scrim();
   if (NARROW.matches) $(open ? 'side-close' : 'side-open').focus();
 }
@@ -251,8 +249,13 @@ function show_settings(open, field) {
   if (open) $(field || 'system').focus(); else $('settings-open').focus();
 }
 
+/* What lies under a panel that covers it takes no focus. */
 function show_scrim() {
-  $('scrim').hidden = !($('app').classList.contains('side-shown') || $('app').classList.contains('settings-shown'));
+  const side = NARROW.matches && $('app').classList.contains('side-shown');
+  const settings = MIDDLE.matches && !$('settings').hidden;
+  $('scrim').hidden = !(side || settings);
+  $('main').inert = side || settings;
+  $('side').inert = settings || (NARROW.matches && !side);
 }
 
 const THEMES = { '': 'as the system', light: 'light', dark: 'dark' };
@@ -334,7 +337,8 @@ function listen() {
     copy.textContent = (await copy_text(copy.closest('.code').querySelector('code').textContent)) ? 'Copied' : 'Not copied';
     setTimeout(() => { copy.textContent = 'Copy'; }, 1400);
   });
-  NARROW.addEventListener('change', () => show_side(false));
+  NARROW.addEventListener('change', () => { $('app').classList.remove('side-shown'); show_scrim(); });
+  MIDDLE.addEventListener('change', show_scrim);
 }
 
 function listen_settings() {
@@ -365,6 +369,6 @@ show_theme();
 fill_fields();
 listen();
 listen_settings();
-$('side').inert = NARROW.matches;
+show_scrim();
 open_chat(store.get(location.hash.slice(1)) || null);
 watch_server();

@@ -8,6 +8,7 @@ const MD_ROWS = 400; /* of a table; the next rows make a table of their own */
 const MD_COLUMNS = 64;
 const MD_URL = 2048;
 const MD_NESTED = 8; /* emphasis in emphasis */
+const MD_SEARCH = 32; /* openers that a closer is compared with */
 
 function el(name, className, ...children) {
   const node = document.createElement(name);
@@ -107,7 +108,8 @@ function md_take_list(lines, from) {
     }
     while (inner.length > 1 && inner[inner.length - 1] === '') inner.pop();
     block.items.push(inner);
-    if (blank && to < lines.length && md_item(lines[to])) block.loose = true;
+    const next = blank && to < lines.length ? md_item(lines[to]) : null;
+    if (next && next.mark === first.mark && next.ordered === first.ordered) block.loose = true;
   }
   block.to = to;
   return block;
@@ -203,29 +205,37 @@ function md_delimiter(text, at, n) {
   const left = !space(after) && (!mark(after) || space(before) || mark(before));
   const right = !space(before) && (!mark(before) || space(after) || mark(after));
   const within = text[at] === '_';
-  return { ch: text[at], n, open: left && (!within || !right || mark(before)), close: right && (!within || !left || mark(after)), opens: [], closes: [] };
+  return { ch: text[at], n, full: n, open: left && (!within || !right || mark(before)), close: right && (!within || !left || mark(after)), opens: [], closes: [] };
+}
+
+/* May these two be a pair? A run that could be both, opening and closing, is kept from pairing in some cases so that
+ * **a*b*c** is one strong text with b stressed (CommonMark 0.31, section 6.2, rules 9 and 10). */
+function md_fits(opener, closer) {
+  if (opener.ch !== closer.ch) return false;
+  if (closer.ch === '~') return true;
+  return !((opener.close || closer.open) && (opener.full + closer.full) % 3 === 0 && (opener.full % 3 || closer.full % 3));
 }
 
 /* Pairs delimiters; tokens that have been paired say what they open and close. */
 function md_pair(tokens) {
-  const stack = [], count = {};
+  const stack = [];
   for (const token of tokens) {
-    if (!token.ch) continue;
-    while (token.close && token.n > 0 && count[token.ch] && (token.ch !== '~' || token.n === 2)) {
-      while (stack[stack.length - 1].ch !== token.ch) count[stack.pop().ch]--;
-      const opener = stack[stack.length - 1];
-      const n = token.ch === '~' ? 2 : Math.min(2, token.n, opener.n);
+    if (!token.ch || (token.ch === '~' && token.n !== 2)) continue;
+    while (token.close && token.n > 0) {
+      let at = stack.length - 1;
+      const last = Math.max(0, stack.length - MD_SEARCH);
+      while (at >= last && !md_fits(stack[at], token)) at--;
+      if (at < last) break;
+      const opener = stack[at], n = Math.min(2, token.n, opener.n);
       const name = token.ch === '~' ? 's' : n === 2 ? 'strong' : 'em';
+      stack.length = at + 1;
       opener.opens.unshift(name);
       token.closes.push(name);
       opener.n -= n;
       token.n -= n;
-      if (opener.n === 0) { stack.pop(); count[token.ch]--; }
+      if (opener.n === 0) stack.pop();
     }
-    if (token.open && token.n > 0 && (token.ch !== '~' || token.n === 2)) {
-      stack.push(token);
-      count[token.ch] = (count[token.ch] || 0) + 1;
-    }
+    if (token.open && token.n > 0) stack.push(token);
   }
 }
 
