@@ -112,7 +112,10 @@ gpu-test: $(B)/quire $(GPU_TESTS)
 	@QUIRE_GPU=1 tools/run_tests.py $(GPU_TESTS)
 gpu-bench: $(B)/quire
 	$(B)/quire version
-	$(B)/quire bench latency -m $(GPU_MODEL) --device cuda
+	$(B)/quire bench latency $(GPU_MODEL) --device cuda
+	$(B)/quire bench latency $(GPU_MODEL) --device cuda --input-len 1024 --max-num-batched-tokens 4096
+	$(B)/quire bench throughput $(GPU_MODEL) --device cuda --max-num-seqs 256 --max-num-batched-tokens 4096
+	$(B)/quire bench ablate $(GPU_MODEL)
 
 # ---------------------------------------------------------------- style
 SOURCES := $(sort $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] examples/*.[ch]))

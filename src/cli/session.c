@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "cli/ui.h"
+#include "cuda/cuda.h"
 #include "plan/fuse.h"
 
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -150,6 +151,15 @@ int cli_engine_options(const struct cli_command *command, const struct cli_sessi
     return CLI_GO_ON;
 }
 
+/* Why it is not the GPU, when quire chose. */
+static void report_device(const struct cli_session *s)
+{
+    struct qr_err err;
+    int n;
+    if ((!s->device || strcmp(s->device, "auto") == 0) && qr_cuda_built() && qr_cuda_count(&n, &err) != QR_OK)
+        fprintf(stderr, "on the CPU: %s\n", err.message);
+}
+
 int cli_open(const struct cli_command *command, struct cli_session *s, const char *path, enum cli_need need)
 {
     static char fallback[PATH_MAX];
@@ -186,6 +196,8 @@ int cli_open(const struct cli_command *command, struct cli_session *s, const cha
         return cli_fail(&err);
     }
     s->load_s = qr_now_s() - start;
+    if (s->verbose && need == CLI_NEED_ENGINE)
+        report_device(s);
     if (s->verbose)
         fprintf(stderr, "model opened in %.3f s, engine made in %.3f s\n", opened - start, qr_now_s() - opened);
     return CLI_GO_ON;

@@ -25,6 +25,7 @@ struct qr_cuda_options {
     bool stream; /* launch every kernel by itself: no graphs */
     bool logits; /* give logits to the host; else tokens are picked on the device */
     bool serial; /* no kernel begins while the one before ends */
+    bool plain;  /* only kernels that every device has, as on compute capability 8.0 */
 };
 
 /* plan and pool must outlive exec; pool helps to pack the weights. Allocates what qr_cuda_memory says, and says so

@@ -220,32 +220,49 @@ static enum qr_status allocate(struct qr_cuda_exec *self, struct qr_err *err)
                           "allocating pinned memory", err);
 }
 
-static enum qr_status send_tables(struct qr_cuda_exec *self, struct qr_err *err)
+struct tables {
+    const struct qr_plan *plan;
+    int64_t n; /* positions */
+    float *cosines, *sines;
+};
+
+static void fill_tables(void *ctx, int worker, int n_worker)
 {
-    const struct qr_plan *plan = self->plan;
-    int64_t half = plan->head_dim / 2, n = self->limits.max_len;
-    if (!plan->inv_freq)
-        return QR_OK;
-    float *cosines = malloc(2 * self->sizes.table), *sines = cosines ? cosines + self->sizes.table / 4 : NULL;
-    if (!cosines)
-        return qr_fail(err, QR_NOMEM, "out of memory for cosines of %lld positions", (long long)n);
-    for (int64_t p = 0; p < n; p++)
+    const struct tables *t = ctx;
+    int64_t half = t->plan->head_dim / 2;
+    for (int64_t p = t->n * worker / n_worker; p < t->n * (worker + 1) / n_worker; p++)
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)p * (double)plan->inv_freq[i];
-            cosines[p * half + i] = (float)(cos(angle) * (double)plan->rope_scale);
-            sines[p * half + i] = (float)(sin(angle) * (double)plan->rope_scale);
+            double angle = (double)p * (double)t->plan->inv_freq[i];
+            t->cosines[p * half + i] = (float)(cos(angle) * (double)t->plan->rope_scale);
+            t->sines[p * half + i] = (float)(sin(angle) * (double)t->plan->rope_scale);
         }
-    size_t bytes = (size_t)(n * half) * sizeof(float);
-    cudaError_t e = cudaMemcpy(self->cos, cosines, bytes, cudaMemcpyHostToDevice);
+}
+
+static enum qr_status send_tables(struct qr_cuda_exec *self, struct qr_pool *pool, struct qr_err *err)
+{
+    struct tables t = {.plan = self->plan, .n = self->limits.max_len};
+    if (!t.plan->inv_freq)
+        return QR_OK;
+    t.cosines = malloc(2 * self->sizes.table);
+    if (!t.cosines)
+        return qr_fail(err, QR_NOMEM, "out of memory for cosines of %lld positions", (long long)t.n);
+    t.sines = t.cosines + self->sizes.table / 4;
+    qr_pool_run(pool, fill_tables, &t);
+    size_t bytes = (size_t)t.n * (t.plan->head_dim / 2) * sizeof(float);
+    cudaError_t e = cudaMemcpy(self->cos, t.cosines, bytes, cudaMemcpyHostToDevice);
     if (e == cudaSuccess)
-        e = cudaMemcpy(self->sin, sines, bytes, cudaMemcpyHostToDevice);
-    free(cosines);
+        e = cudaMemcpy(self->sin, t.sines, bytes, cudaMemcpyHostToDevice);
+    free(t.cosines);
     return qr_cuda_status(e, "sending cosines", err);
 }
 
 static enum qr_status create(struct qr_cuda_exec *self, struct qr_pool *pool, struct qr_err *err)
 {
     QR_TRY(qr_cuda_device_get(self->device_id, true, &self->device, err));
+    if (self->plain) {
+        self->device.major = 8;
+        self->device.minor = 0;
+    }
     self->on.arch = self->device.major * 10 + self->device.minor;
     self->on.n_sm = self->device.n_sm;
     QR_TRY(qr_cuda_sizes(self->plan, &self->limits, &self->sizes, err));
@@ -257,7 +274,7 @@ static enum qr_status create(struct qr_cuda_exec *self, struct qr_pool *pool, st
             "build was made for?)",
             err);
     QR_TRY(allocate(self, err));
-    QR_TRY(send_tables(self, err));
+    QR_TRY(send_tables(self, pool, err));
     QR_TRY(qr_cuda_upload(self, pool, err));
     return qr_cuda_status(cudaStreamSynchronize(self->on.stream), "clearing memory", err);
 }
@@ -275,6 +292,7 @@ enum qr_status qr_cuda_exec_create(const struct qr_plan *plan, const struct qr_e
     self->base.ops = o->logits ? &giving_logits : &picking;
     self->samples = !o->logits;
     self->stream = o->stream;
+    self->plain = o->plain;
     self->on.early = !o->serial;
     self->plan = plan;
     self->limits = *limits;

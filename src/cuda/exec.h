@@ -87,7 +87,7 @@ struct qr_cuda_exec {
     struct qr_cuda_slot slot[QR_MAX_AHEAD + 1];
     int first, n_slot; /* ring of the steps in flight */
 
-    bool stream; /* no graphs */
+    bool stream, plain; /* no graphs; no kernels for this device alone */
     struct qr_cuda_graph graph[QR_CUDA_GRAPHS];
     uint64_t turn;
     uint64_t n_launch;

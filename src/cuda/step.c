@@ -106,8 +106,8 @@ static int cuts_of(const struct qr_step *step, int s)
     return step->position[step->seq_begin[s + 1] - 1] / QR_CU_CUT + 1;
 }
 
-/* A context of more cuts than a multiprocessor's share of all is cut, as long as there is room for the parts. Which way a
- * token goes does not change its result. */
+/* A context of more than twice the cuts that are a multiprocessor's share of all is cut, as long as there is room for the
+ * parts: cuts one after the other overlap, and parts have to be added. Which way a token goes does not change its result. */
 static int add_few(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_cu_item *item)
 {
     int n = 0, part = 0;
@@ -131,7 +131,7 @@ static int add_few(const struct qr_cuda_exec *exec, const struct qr_step *step, 
                                   .part = part,
                                   .tile = s,
                                   .first = step->position[begin]};
-        if (n_cut <= share || n_cut == 1 || part + n_cut > exec->sizes.n_part) {
+        if (n_cut == 1 || (share > 1 && n_cut <= 2 * share) || part + n_cut > exec->sizes.n_part) {
             item[n++] = unit;
             continue;
         }

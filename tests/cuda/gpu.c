@@ -31,7 +31,7 @@ struct qr_exec_limits gpu_limits(enum qr_dtype kv_type)
                                    .kv_type = kv_type};
 }
 
-void gpu_open(struct runner *r, const struct model *model, struct setting setting, bool stream)
+void gpu_open(struct runner *r, const struct model *model, struct setting setting, enum way way)
 {
     struct qr_err err;
     struct setting host = setting;
@@ -41,17 +41,17 @@ void gpu_open(struct runner *r, const struct model *model, struct setting settin
     qr_exec_destroy(r->exec);
     r->exec = NULL;
     struct qr_exec_limits limits = gpu_limits(setting.kv_type);
-    struct qr_cuda_options options = {.stream = stream, .logits = true};
+    struct qr_cuda_options options = {.stream = way == BY_STREAM, .plain = way == PLAINLY, .logits = true};
     if (qr_cuda_exec_create(r->plan, &limits, &options, r->pool, &r->exec, &err) != QR_OK)
         fail_msg("CUDA executor: %s", err.message);
 }
 
-float *gpu_logits(const struct model *model, struct setting setting, bool stream, const int32_t *token, int n,
+float *gpu_logits(const struct model *model, struct setting setting, enum way way, const int32_t *token, int n,
                   int n_decode, int chunk)
 {
     struct runner *r = malloc(sizeof *r);
     assert_non_null(r);
-    gpu_open(r, model, setting, stream);
+    gpu_open(r, model, setting, way);
     int s = runner_add(r, token, n), take[RUNNER_MAX_SEQ] = {0};
     while (r->sequence[s].done < n) {
         int left = n - n_decode - r->sequence[s].done;

@@ -8,10 +8,12 @@
 void need_gpu(void);
 /* What gpu_open makes its executor for. */
 struct qr_exec_limits gpu_limits(enum qr_dtype kv_type);
-/* isa and n_thread of the setting are for the host's part. stream: no graphs. */
-void gpu_open(struct runner *runner, const struct model *model, struct setting setting, bool stream);
+/* Graphs; launches one by one; both, with the kernels that every device has. */
+enum way { BY_GRAPH, BY_STREAM, PLAINLY, N_WAY };
+/* isa and n_thread of the setting are for the host's part. */
+void gpu_open(struct runner *runner, const struct model *model, struct setting setting, enum way way);
 /* Logits [n, n_vocab] of one sequence: n - n_decode tokens in chunks, then one by one; malloc'ed. */
-float *gpu_logits(const struct model *model, struct setting setting, bool stream, const int32_t *token, int n,
+float *gpu_logits(const struct model *model, struct setting setting, enum way way, const int32_t *token, int n,
                   int n_decode, int chunk);
 /* Writes a tiny model with such heads, random weights in bf16, to a .gguf file. */
 void heads_write(int n_head, int n_kv_head, int head_dim, const char *path);

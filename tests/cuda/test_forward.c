@@ -41,7 +41,7 @@ static void compare(void **state, const char *shape, enum qr_dtype type, enum qr
                         : i < QR_N_FUSE + 2 ? UINT32_C(1) << (i - 2)
                                             : (uint32_t)(qr_rand_uniform(42, 0, (uint32_t)i) * (QR_FUSE_ALL + 1));
         struct setting setting = {.mask = mask, .n_thread = 2, .kv_type = kv_type};
-        float *got = gpu_logits(&model, setting, i % 2, token, N_TOKEN, N_DECODE, 200);
+        float *got = gpu_logits(&model, setting, (enum way)(i % N_WAY), token, N_TOKEN, N_DECODE, 200);
         double error = norm_error(got, want, (size_t)N_TOKEN * model.n_vocab);
         if (error > TOLERANCE(type))
             fail_msg("%s, mask 0x%x: off the oracle by %g", name, mask, error);

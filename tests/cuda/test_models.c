@@ -22,7 +22,7 @@ static void compare(const char *name)
     struct setting cpu = {.mask = QR_FUSE_ALL, .isa = qr_isa_best(), .n_thread = qr_cpu_count(), .kv_type = QR_F32};
     struct setting gpu = {.mask = QR_FUSE_ALL, .n_thread = qr_cpu_count(), .kv_type = QR_BF16};
     float *want = run_logits(&model, cpu, token, N_TOKEN, RUNNER_MAX_TOKEN);
-    float *got = gpu_logits(&model, gpu, false, token, N_TOKEN, N_DECODE, RUNNER_MAX_TOKEN);
+    float *got = gpu_logits(&model, gpu, BY_GRAPH, token, N_TOKEN, N_DECODE, RUNNER_MAX_TOKEN);
     size_t prompt = (size_t)(N_TOKEN - N_DECODE) * model.n_vocab, decode = (size_t)N_DECODE * model.n_vocab;
     double of_prompt = norm_error(got, want, prompt), of_decode = norm_error(got + prompt, want + prompt, decode);
     print_message("%s: relative error of the prompt's logits %.2g, of the decode steps' %.2g\n", name, of_prompt,
@@ -67,7 +67,7 @@ static void memory(void **state)
     struct runner *r = malloc(sizeof *r);
     assert_non_null(r);
     struct setting setting = {.mask = QR_FUSE_ALL, .n_thread = qr_cpu_count(), .kv_type = QR_BF16};
-    gpu_open(r, &model, setting, false);
+    gpu_open(r, &model, setting, BY_GRAPH);
     int take[RUNNER_MAX_SEQ] = {1};
     runner_add(r, token, N_TOKEN);
     runner_step(r, take);

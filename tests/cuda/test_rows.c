@@ -29,10 +29,11 @@ static void chunks(const struct model *model, const char *shape, struct setting 
 {
     static const int CHUNK[] = {255, 100, 17, 8, 3, 2, 1};
     for (size_t i = 0; i < sizeof CHUNK / sizeof *CHUNK; i++)
-        for (int stream = 0; stream < 2; stream++) {
+        for (int way = 0; way < N_WAY; way++) {
+            static const char *const NAME[N_WAY] = {"graph", "stream", "plain kernels"};
             char how[64];
-            snprintf(how, sizeof how, "chunks of %d%s", CHUNK[i], stream ? ", stream" : "");
-            float *got = gpu_logits(model, setting, stream, token, N_TOKEN, 30, CHUNK[i]);
+            snprintf(how, sizeof how, "chunks of %d, %s", CHUNK[i], NAME[way]);
+            float *got = gpu_logits(model, setting, way, token, N_TOKEN, 30, CHUNK[i]);
             assert_same(shape, got, want, (size_t)N_TOKEN * model->n_vocab, how);
             free(got);
         }
@@ -47,7 +48,7 @@ static void among_others(const struct model *model, const char *shape, struct se
     static int32_t other[N_TOKEN];
     struct runner *r = malloc(sizeof *r);
     assert_non_null(r);
-    gpu_open(r, model, setting, false);
+    gpu_open(r, model, setting, BY_GRAPH);
     random_tokens(other, N_TOKEN, model->n_vocab, 77);
     for (int s = 0; s < RUNNER_MAX_SEQ; s++)
         runner_add(r, s % 2 == 1 ? token : other, N_TOKEN);
@@ -69,7 +70,7 @@ static void all_ways(const char *shape, const char *path, uint32_t mask, enum qr
     model_open(&model, path ? path : name);
     random_tokens(token, N_TOKEN, model.n_vocab, 9);
     struct setting setting = {.mask = mask, .n_thread = 2, .kv_type = kv_type};
-    float *want = gpu_logits(&model, setting, true, token, N_TOKEN, 0, RUNNER_MAX_TOKEN);
+    float *want = gpu_logits(&model, setting, BY_STREAM, token, N_TOKEN, 0, RUNNER_MAX_TOKEN);
     chunks(&model, shape, setting, token, want);
     among_others(&model, shape, setting, token, want);
     free(want);
@@ -138,10 +139,10 @@ static void copies(void **state)
     model_open(&model, "dummy:tiny-qwen3");
     random_tokens(token, N, model.n_vocab, 3);
     struct setting setting = {.mask = QR_FUSE_ALL, .n_thread = 1, .kv_type = QR_BF16};
-    float *want = gpu_logits(&model, setting, true, token, N, 0, RUNNER_MAX_TOKEN);
+    float *want = gpu_logits(&model, setting, BY_STREAM, token, N, 0, RUNNER_MAX_TOKEN);
     struct runner *r = malloc(sizeof *r);
     assert_non_null(r);
-    gpu_open(r, &model, setting, false);
+    gpu_open(r, &model, setting, BY_GRAPH);
     struct qr_step step = {.n_token = HALF,
                            .n_seq = 1,
                            .n_row = 1,
@@ -212,7 +213,7 @@ static void places(void **state)
     random_tokens(token, PROMPT, model.n_vocab, 12);
     struct setting setting = {.mask = QR_FUSE_ALL, .n_thread = 1, .kv_type = QR_BF16};
     for (int i = PROMPT; i < N; i++) { /* what the logits say, one step after the other */
-        float *logits = gpu_logits(&model, setting, true, token, i, 0, RUNNER_MAX_TOKEN);
+        float *logits = gpu_logits(&model, setting, BY_STREAM, token, i, 0, RUNNER_MAX_TOKEN);
         token[i] = best(logits + (size_t)(i - 1) * model.n_vocab, model.n_vocab);
         free(logits);
     }
