@@ -32,7 +32,7 @@ struct qr_grammar_vocab; /* the trie of a vocabulary: one per model */
 struct qr_grammar;       /* a compiled grammar over a vocabulary */
 struct qr_grammar_state; /* where one sequence is */
 
-/* n_bits: width of the masks, at least the tokenizer's vocabulary (models pad theirs); 0: just that. end: the ids that
+/* n_bits: width of the masks; ids from there on are never allowed; 0: the tokenizer's vocabulary. end: the ids that
  * end a text; they are allowed exactly where the text may end. Special tokens are never allowed otherwise. Nothing of
  * tok is needed after. */
 enum qr_status qr_grammar_vocab_create(const struct qr_tokenizer *tok, int n_bits, const int32_t *end, size_t n_end,

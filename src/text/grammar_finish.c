@@ -113,10 +113,65 @@ static void cut(struct qr_grammar *g)
     }
 }
 
+/* Values start with one of these kinds of bytes. */
+enum { N_KIND = 6 };
+
+static int kind_of(int byte)
+{
+    switch (byte) {
+    case '{':
+        return 0;
+    case '[':
+        return 1;
+    case '"':
+        return 2;
+    case 't':
+    case 'f':
+    case 'n':
+        return 3;
+    default:
+        return byte == '-' || (byte >= '0' && byte <= '9') ? 4 : 5;
+    }
+}
+
+/* Threads that one byte makes at a state, at most: by kinds. Those of a rule's start are at width + rule * N_KIND. */
+static void count_threads(const struct qr_grammar *g, const struct qr_gr_state *s, const uint32_t *width, uint32_t *out)
+{
+    memset(out, 0, N_KIND * sizeof *out);
+    for (uint32_t i = s->edge; i < s->edge + s->n_edge; i++)
+        for (int c = g->edge[i].lo; c <= g->edge[i].hi; c++)
+            out[kind_of(c)] = 1; /* edges do not overlap */
+    for (uint32_t i = s->call; i < s->call + s->n_call; i++)
+        for (int k = 0; k < N_KIND; k++)
+            if (out[k] <= QR_GR_THREADS)
+                out[k] += width[g->call[i].rule * N_KIND + (uint32_t)k];
+}
+
+/* Alternatives that start alike must fit beside each other; better refused here than in the middle of a text. */
+static bool threads_fit(struct qr_gr_builder *b, const uint32_t *width)
+{
+    const struct qr_grammar *g = b->g;
+    uint32_t n[N_KIND];
+
+    for (uint32_t s = 0; s < g->n_state; s++) {
+        if (g->state[s].height == QR_GR_NEVER || g->state[s].n_call < 2)
+            continue;
+        count_threads(g, &g->state[s], width, n);
+        for (int k = 0; k < N_KIND; k++)
+            if (n[k] > QR_GR_THREADS) {
+                qr_gr_fail(b, QR_LIMIT,
+                           "more than %d alternatives of an anyOf or oneOf start alike; use fewer, or one enum",
+                           QR_GR_THREADS);
+                return false;
+            }
+    }
+    return true;
+}
+
 #define MAX_CHAIN 200 /* rules entered one in another before a byte: each is a recursion when stepping */
 
 /* First sets, callees before callers; refuses a rule that enters itself. depth: 0 new, 1 open, 2 + chain done. */
-static bool first_sets(struct qr_gr_builder *b, uint32_t *depth, uint32_t *path, uint32_t *at)
+static bool first_sets(struct qr_gr_builder *b, uint32_t *depth, uint32_t *path, uint32_t *at, uint32_t *width)
 {
     struct qr_grammar *g = b->g;
 
@@ -166,6 +221,7 @@ static bool first_sets(struct qr_gr_builder *b, uint32_t *depth, uint32_t *path,
                 return false;
             }
             depth[path[--n]] = chain;
+            count_threads(g, s, width, width + (size_t)path[n] * N_KIND);
         }
     }
     return true;
@@ -210,11 +266,12 @@ static bool walk_rules(struct qr_gr_builder *b)
 {
     struct qr_grammar *g = b->g;
     uint32_t *depth = calloc(g->n_rule, sizeof *depth), *path = calloc(g->n_rule, sizeof *path);
-    uint32_t *at = calloc(g->n_rule, sizeof *at);
-    bool ok = depth && path && at && first_sets(b, depth, path, at);
+    uint32_t *at = calloc(g->n_rule, sizeof *at), *width = calloc((size_t)g->n_rule * N_KIND, sizeof *width);
+    bool ok = depth && path && at && width && first_sets(b, depth, path, at, width) && threads_fit(b, width);
 
-    if (!depth || !path || !at)
+    if (!depth || !path || !at || !width)
         qr_gr_nomem(b);
+    free(width);
     free(depth);
     free(path);
     free(at);

@@ -148,9 +148,8 @@ enum qr_status qr_grammar_vocab_create(const struct qr_tokenizer *tok, int n_bit
     enum qr_status status;
 
     *vocab = NULL;
-    if (width < n_vocab || width < 1)
-        return qr_fail(err, QR_INVALID, "a token mask of %d bits is too narrow for a vocabulary of %d; widen it", width,
-                       n_vocab);
+    if (width < 1)
+        return qr_fail(err, QR_INVALID, "a token mask of %d bits holds nothing; widen it", width);
     for (size_t i = 0; i < n_end; i++)
         if (end[i] < 0 || end[i] >= width)
             return qr_fail(err, QR_INVALID, "end id %d lies outside the mask of %d bits", end[i], width);

@@ -237,6 +237,7 @@ REFUSED = [
     ({"anyOf": []}, "anyOf"),
     ({"type": OBJ, "minProperties": 3}, "minProperties"),
     ({"exclusiveMinimum": True, "minimum": 1}, "exclusiveMinimum"),
+    ({"anyOf": [{"type": OBJ, "properties": {"a": {"const": i}}} for i in range(200)]}, "alternatives"),
     (5, "schema"),
     ([], "schema"),
     ({"type": "array", "minItems": 10**6}, "minItems"),

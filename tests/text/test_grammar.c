@@ -362,7 +362,7 @@ static void patterns_and_choices(void **state)
     assert_int_equal(qr_grammar_compile_json_object(f->vocab, NULL, &g, &err), QR_OK);
     check_masks(f, g, "object", 1, 20);
     qr_grammar_destroy(g);
-    assert_int_equal(qr_grammar_vocab_create(f->tok, 3, NULL, 0, &(struct qr_grammar_vocab *){0}, &err), QR_INVALID);
+    assert_int_equal(qr_grammar_vocab_create(f->tok, -3, NULL, 0, &(struct qr_grammar_vocab *){0}, &err), QR_INVALID);
     assert_int_equal(qr_grammar_vocab_create(f->tok, 0, &(int32_t){-5}, 1, &(struct qr_grammar_vocab *){0}, &err),
                      QR_INVALID);
 }
