@@ -39,7 +39,7 @@ LDFLAGS += -fsanitize=thread
 endif
 
 # Statically linked where Debian has the archive: the binary needs glibc and nothing else.
-LIBS    := -l:libevent_core.a -l:libhttp_parser.a -l:libjansson.a -l:libpcre2-8.a -l:libutf8proc.a -lm -ldl
+LIBS    := -l:libevent_core.a -l:libhttp_parser.a -l:libjansson.a -l:libpcre2-8.a -l:libutf8proc.a -l:libmd.a -lm -ldl
 CLILIBS := -l:libedit.a -l:libtinfo.a -l:libbsd.a -l:libmd.a
 
 include mk/cuda.mk

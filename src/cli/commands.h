@@ -13,6 +13,7 @@ int cmd_tokenize(const struct cli_command *command, int argc, char **argv);
 int cmd_detokenize(const struct cli_command *command, int argc, char **argv);
 int cmd_template(const struct cli_command *command, int argc, char **argv);
 int cmd_score(const struct cli_command *command, int argc, char **argv);
+int cmd_fetch(const struct cli_command *command, int argc, char **argv);
 int cmd_synth(const struct cli_command *command, int argc, char **argv);
 int cmd_version(const struct cli_command *command, int argc, char **argv);
 #endif

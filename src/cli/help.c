@@ -61,9 +61,9 @@ void cli_help_all(const struct cli_command *commands, size_t n)
            "usage: quire COMMAND [MODEL] [options]\n\n");
     for (size_t i = 0; i < n; i++)
         printf("  %-12s %s\n", commands[i].name, commands[i].summary);
-    printf("\nMODEL is a .gguf file, a directory in Hugging Face layout, a repo id that is in the Hugging Face\n"
-           "cache, or dummy:SHAPE (random weights). Left out: the default model that `make run` fetched, or the\n"
-           "one that the environment variable QUIRE_MODEL names.\n\n"
+    printf("\nMODEL is a .gguf file, a directory in Hugging Face layout, a repository such as Org/Name or\n"
+           "Org/Name:Q4_K_M (from the Hugging Face cache, else downloaded), or dummy:SHAPE (random weights).\n"
+           "Left out: the default model that `make run` fetched, or the one that QUIRE_MODEL names.\n\n"
            "  quire chat                              talk to the default model\n"
            "  quire complete -p 'Once upon a time'    continue a text\n"
            "  quire COMMAND -h                        all options of a command\n");

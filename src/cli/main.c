@@ -53,6 +53,12 @@ static const struct cli_command commands[] = {
      cmd_detokenize},
     {"template", "[MODEL] [options] < JSON", "a conversation to the prompt text",
      "Reads {\"messages\":[...],\"tools\":[...],...} and prints what the chat template makes of it.", cmd_template},
+    {"fetch", "REPO[@REV]", "download a repository into the Hugging Face cache",
+     "REPO is Org/Name; Org/Name:Q4_K_M or Org/Name/FILE.gguf takes one GGUF file, else the best that fits memory.\n"
+     "Broken off and started again, it goes on where it stopped. Prints where the model lies.\n"
+     "Environment: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH, HF_HUB_OFFLINE,\n"
+     "HF_HUB_DISABLE_PROGRESS_BARS, and those of libcurl (https_proxy).",
+     cmd_fetch},
     {"synth", "SHAPE DIR|FILE.gguf [options]", "write a model with random weights",
      "A directory in Hugging Face layout, or a GGUF file when the name ends in .gguf.", cmd_synth},
     {"version", "[options]", "version, build and devices", NULL, cmd_version},

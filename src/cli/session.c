@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/rand.h"
+#include "cli/hub.h"
 #include "cli/ui.h"
 #include "cuda/cuda.h"
 #include "plan/fuse.h"
@@ -171,6 +172,9 @@ int cli_open(const struct cli_command *command, struct cli_session *s, const cha
     if (!path && !cli_default_model(fallback, sizeof fallback))
         return CLI_FAILED;
     s->path = path ? path : fallback;
+    code = cli_hub_resolve(s->path, s->device, need == CLI_NEED_TOKENIZER, &s->resolved);
+    if (code != CLI_GO_ON)
+        return code;
     struct cli_progress progress;
     struct qr_model_options options = {
         .chat_template = s->chat_template,
@@ -184,8 +188,10 @@ int cli_open(const struct cli_command *command, struct cli_session *s, const cha
     cli_catch_interrupt();
     cli_progress_start(&progress, "loading", "B");
     double start = qr_now_s();
-    enum qr_status status = qr_model_open(s->path, &options, &s->model, &err);
+    enum qr_status status = qr_model_open(s->resolved ? s->resolved : s->path, &options, &s->model, &err);
     cli_progress_end(&progress);
+    if (status != QR_OK)
+        cli_close(s);
     if (status == QR_CANCELLED)
         return CLI_INTERRUPTED;
     if (status != QR_OK)
@@ -208,8 +214,10 @@ void cli_close(struct cli_session *s)
     qr_constraint_free(&s->constraint);
     qr_engine_destroy(s->engine);
     qr_model_close(s->model);
+    free(s->resolved);
     s->engine = NULL;
     s->model = NULL;
+    s->resolved = NULL;
 }
 
 int cli_sampling(const struct cli_command *command, struct cli_session *s, struct qr_sampling *p)

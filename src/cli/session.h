@@ -24,6 +24,7 @@ struct cli_session {
     struct qr_constraint constraint; /* by cli_sampling; .ctx NULL: none */
     double load_s;
     const char *path;
+    char *resolved; /* what path stands for when it is a repository; else NULL */
     int32_t stop_ids[CLI_LIST_MAX];
     /* tables */
     struct cli_option model_options[12], engine_options[12], sampling_options[20];

@@ -1,83 +1,49 @@
 /* hub.c - looking a repository up in the Hugging Face cache. */
 #include "model/hub.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "base/mapfile.h"
+#include "model/hub_parts.h"
 
-#define MAX_NAME 96 /* of an organisation or a model, as on the hub */
-
-static bool name_char(char c)
+enum qr_status qr_hub_cache(char **cache, struct qr_err *err)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-           c == '.';
-}
-
-/* Letters that a name of the hub may have, none of them leading out of the cache. */
-static bool plain_part(const char *s, size_t n)
-{
-    if (n == 0 || n > MAX_NAME || s[0] == '.' || s[0] == '-')
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!name_char(s[i]) || (s[i] == '.' && i + 1 < n && s[i + 1] == '.'))
-            return false;
-    return true;
-}
-
-/* org, name, revision ("main" when it is not said). */
-struct repo {
-    const char *org, *name, *revision;
-    int n_org, n_name;
-};
-
-static bool split(const char *s, struct repo *repo)
-{
-    const char *slash = strchr(s, '/'), *at;
-
-    if (!slash)
-        return false;
-    at = strchr(slash, '@');
-    repo->org = s;
-    repo->n_org = (int)(slash - s);
-    repo->name = slash + 1;
-    repo->n_name = (int)(at ? at - repo->name : (long)strlen(repo->name));
-    repo->revision = at ? at + 1 : "main";
-    return plain_part(repo->org, (size_t)repo->n_org) && plain_part(repo->name, (size_t)repo->n_name) &&
-           plain_part(repo->revision, strlen(repo->revision));
-}
-
-bool qr_hub_is_repo(const char *name)
-{
-    struct repo repo;
-
-    return strlen(name) < 4 * MAX_NAME && split(name, &repo);
-}
-
-static const char *variable(const char *name)
-{
-    const char *value = getenv(name);
-
-    return value && value[0] ? value : NULL;
-}
-
-static enum qr_status cache_dir(char **out, struct qr_err *err)
-{
-    const char *value;
+    const char *value, *home = qr_hub_variable("HOME");
     int n;
 
-    if ((value = variable("HF_HUB_CACHE")))
-        n = asprintf(out, "%s", value);
-    else if ((value = variable("HF_HOME")))
-        n = asprintf(out, "%s/hub", value);
-    else if ((value = variable("XDG_CACHE_HOME")))
-        n = asprintf(out, "%s/huggingface/hub", value);
-    else if ((value = variable("HOME")))
-        n = asprintf(out, "%s/.cache/huggingface/hub", value);
+    if ((value = qr_hub_variable("HF_HUB_CACHE")))
+        n = strncmp(value, "~/", 2) == 0 && home ? asprintf(cache, "%s%s", home, value + 1)
+                                                 : asprintf(cache, "%s", value);
+    else if ((value = qr_hub_variable("HF_HOME")))
+        n = strncmp(value, "~/", 2) == 0 && home ? asprintf(cache, "%s%s/hub", home, value + 1)
+                                                 : asprintf(cache, "%s/hub", value);
+    else if ((value = qr_hub_variable("XDG_CACHE_HOME")))
+        n = asprintf(cache, "%s/huggingface/hub", value);
+    else if (home)
+        n = asprintf(cache, "%s/.cache/huggingface/hub", home);
     else
         return qr_fail(err, QR_NOTFOUND,
                        "neither HF_HUB_CACHE, HF_HOME nor HOME is set: quire does not know where the "
                        "Hugging Face cache is");
+    if (n < 0)
+        *cache = NULL;
+    return n < 0 ? qr_fail(err, QR_NOMEM, "out of memory") : QR_OK;
+}
+
+enum qr_status qr_hub_home(const struct qr_hub_name *name, char **home, struct qr_err *err)
+{
+    const char *slash = strchr(name->repo, '/');
+    char *cache;
+    int n;
+
+    *home = NULL;
+    QR_TRY(qr_hub_cache(&cache, err));
+    n = asprintf(home, "%s/models--%.*s--%s", cache, (int)(slash - name->repo), name->repo, slash + 1);
+    free(cache);
+    if (n < 0)
+        *home = NULL;
     return n < 0 ? qr_fail(err, QR_NOMEM, "out of memory") : QR_OK;
 }
 
@@ -88,8 +54,7 @@ static bool is_dir(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The commit of a revision; *commit stays NULL when there is no such branch or tag. */
-static enum qr_status read_ref(const char *home, const char *revision, char **commit, struct qr_err *err)
+enum qr_status qr_hub_read_ref(const char *home, const char *revision, char **commit, struct qr_err *err)
 {
     enum qr_status status;
     char *path, *text;
@@ -105,7 +70,7 @@ static enum qr_status read_ref(const char *home, const char *revision, char **co
     }
     if (status == QR_OK) {
         text[strcspn(text, " \t\r\n")] = 0;
-        if (plain_part(text, strlen(text))) {
+        if (qr_hub_plain(text, strlen(text))) {
             *commit = text;
         } else {
             free(text);
@@ -116,22 +81,35 @@ static enum qr_status read_ref(const char *home, const char *revision, char **co
     return status;
 }
 
-enum qr_status qr_hub_find(const char *name, char **dir, struct qr_err *err)
+enum qr_status qr_hub_make_dirs(const char *path, struct qr_err *err)
 {
-    char *cache = NULL, *home = NULL, *commit = NULL;
-    struct repo repo;
+    char *copy = strdup(path);
+    enum qr_status status = QR_OK;
+
+    if (!copy)
+        return qr_fail(err, QR_NOMEM, "out of memory");
+    for (char *slash = copy + 1; status == QR_OK && (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
+        if (mkdir(copy, 0777) != 0 && errno != EEXIST)
+            status = qr_fail_errno(err, "cannot make the directory %s", copy);
+        *slash = '/';
+    }
+    free(copy);
+    return status;
+}
+
+enum qr_status qr_hub_find(const char *repo, char **dir, struct qr_err *err)
+{
+    struct qr_hub_name name;
+    char *home, *commit = NULL;
     enum qr_status status;
 
     *dir = NULL;
-    if (!qr_hub_is_repo(name) || !split(name, &repo))
-        return qr_fail(err, QR_INVALID, "\"%.100s\" is no repository such as Qwen/Qwen2.5-1.5B-Instruct", name);
-    QR_TRY(cache_dir(&cache, err));
-    if (asprintf(&home, "%s/models--%.*s--%.*s", cache, repo.n_org, repo.org, repo.n_name, repo.name) < 0) {
-        free(cache);
-        return qr_fail(err, QR_NOMEM, "out of memory");
-    }
-    status = read_ref(home, repo.revision, &commit, err);
-    if (status == QR_OK && asprintf(dir, "%s/snapshots/%s", home, commit ? commit : repo.revision) < 0) {
+    if (!qr_hub_parse(repo, &name))
+        return qr_fail(err, QR_INVALID, "\"%.100s\" is no repository such as Qwen/Qwen2.5-1.5B-Instruct", repo);
+    QR_TRY(qr_hub_home(&name, &home, err));
+    status = qr_hub_read_ref(home, name.revision, &commit, err);
+    if (status == QR_OK && asprintf(dir, "%s/snapshots/%s", home, commit ? commit : name.revision) < 0) {
         *dir = NULL;
         status = qr_fail(err, QR_NOMEM, "out of memory");
     }
@@ -139,11 +117,10 @@ enum qr_status qr_hub_find(const char *name, char **dir, struct qr_err *err)
         free(*dir);
         *dir = NULL;
         status = qr_fail(err, QR_NOTFOUND,
-                         "%.200s is no file and not in the Hugging Face cache (%.100s): download it there first", name,
-                         cache);
+                         "%.200s is no file and not in the Hugging Face cache (%.100s): quire fetch downloads it", repo,
+                         home);
     }
     free(commit);
     free(home);
-    free(cache);
     return status;
 }

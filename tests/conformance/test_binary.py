@@ -70,3 +70,10 @@ def test_answers_in_an_empty_root(bare_root, default_model):
     shutil.copy(default_model, bare_root / "m.gguf")
     question = ["--chat", "-p", "What is the capital of France?", "--temperature", "0", "--max-tokens", "16"]
     assert "Paris" in in_root(bare_root, "complete", "/m.gguf", *question)
+
+
+def test_fetch_says_that_it_needs_libcurl(bare_root):
+    variables = {"HF_HOME": "/hf", "HF_ENDPOINT": "http://127.0.0.1:9"}
+    command = [CHROOT, bare_root, "/quire", "fetch", "Org/Name"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=variables)
+    assert done.returncode == 1 and "libcurl.so.4" in done.stderr and len(done.stderr) < 300
