@@ -17,6 +17,16 @@ struct qr_rope {
     int32_t original_max_len;                 /* llama3 */
 };
 
+/* Quantised safetensors; GGUF files say it tensor by tensor. */
+enum qr_quant_method { QR_QUANT_NONE, QR_QUANT_FP8, QR_QUANT_GPTQ, QR_QUANT_AWQ };
+struct qr_quant {
+    enum qr_quant_method method;
+    int32_t group;                  /* gptq, awq: inputs that share a scale; 0: all */
+    int32_t block_rows, block_cols; /* fp8: a scale for each such block; 0: one a row, or one */
+    bool act_order;                 /* gptq: inputs of a group lie apart (desc_act) */
+    bool zeros_as_they_are;         /* gptq_v2 */
+};
+
 struct qr_config {
     enum qr_arch arch;
     char name[128]; /* what the file calls itself, else the path's last part */
@@ -34,6 +44,7 @@ struct qr_config {
     int32_t window;      /* sliding window in tokens; 0: none */
     int32_t window_from; /* the first layer that has the window (Qwen2's max_window_layers) */
     struct qr_rope rope;
+    struct qr_quant quant;
     int32_t eos[8]; /* ids that end a text */
     int n_eos;
     int32_t bos; /* -1: none */

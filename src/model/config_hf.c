@@ -224,19 +224,6 @@ static enum qr_status read_generation(const json_t *generation, struct qr_config
     return QR_OK;
 }
 
-static enum qr_status refuse_quantization(const json_t *config, struct qr_err *err)
-{
-    const json_t *quantization = json_object_get(config, "quantization_config");
-    const char *method = json_string_value(json_object_get(quantization, "quant_method"));
-
-    if (!quantization || json_is_null(quantization))
-        return QR_OK;
-    return qr_fail(err, QR_UNSUPPORTED,
-                   "the weights are quantised by \"%s\" (quantization_config); quire reads F32, F16 and BF16 "
-                   "safetensors, and quantised models as GGUF",
-                   method ? method : "?");
-}
-
 static enum qr_status read_config(const json_t *config, struct qr_config *out, struct qr_err *err)
 {
     const struct family *family;
@@ -245,7 +232,7 @@ static enum qr_status read_config(const json_t *config, struct qr_config *out, s
         return qr_fail(err, QR_FORMAT, "it is no JSON object");
     QR_TRY(find_family(config, &family, err));
     out->arch = family->arch;
-    QR_TRY(refuse_quantization(config, err));
+    QR_TRY(qr_config_quant_from_hf(config, out, err));
     QR_TRY(read_sizes(config, family, out, err));
     QR_TRY(read_switches(config, out, err));
     QR_TRY(read_window(config, family, out, err));

@@ -7,4 +7,6 @@
 void qr_config_clear(struct qr_config *config);
 /* rope_theta, rope_scaling, rope_parameters of a config.json. Wants out->max_len. */
 enum qr_status qr_config_rope_from_hf(const json_t *config, struct qr_config *out, struct qr_err *err);
+/* quantization_config of a config.json. */
+enum qr_status qr_config_quant_from_hf(const json_t *config, struct qr_config *out, struct qr_err *err);
 #endif

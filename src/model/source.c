@@ -100,6 +100,7 @@ void qr_source_close(struct qr_source *source)
     for (uint64_t i = 0; i < source->n_st; i++)
         qr_safetensors_close(source->st[i]);
     free(source->st);
+    free(source->derived);
     qr_gguf_close(source->gguf);
     free(source->tensor);
     free(source->map);
@@ -176,6 +177,8 @@ enum qr_status qr_source_rows(const struct qr_source *source, const struct qr_so
                        (unsigned long long)(row + n), tensor->name, (unsigned long long)tensor->n_row);
     if (source->random)
         return qr_source_random_rows(source, tensor, row, n, dst, err);
+    if (tensor->derived)
+        return qr_source_derived_rows(source, tensor, row, n, dst, err);
     copy = (struct copy){dst, tensor->data + row * row_bytes, n * row_bytes};
     return qr_map_guard(source->map[tensor - source->tensor], copy_bytes, &copy, err);
 }

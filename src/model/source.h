@@ -16,6 +16,8 @@ struct qr_source_tensor {
     const uint8_t *data;   /* rows as in the file, on any address (memcpy, never a cast); NULL for random sources:
                             * use qr_source_rows */
     uint64_t bytes;
+    uint32_t derived; /* 0, or 1 + its number among the matrices that are made of several tensors of a quantised file:
+                       * data is then no rows, qr_source_rows makes them */
     bool interleaved_rope; /* rows of q and k pair (0,1),(2,3).. : GGUF files of arch llama */
 };
 

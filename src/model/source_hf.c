@@ -169,13 +169,24 @@ static enum qr_status add_tensor(struct qr_source *source, const struct qr_st_te
                                  struct qr_err *err)
 {
     struct qr_source_tensor tensor = {.n_row = 1, .n_col = 1, .data = in->data};
-    bool ignored;
+    bool ignored, derived = qr_source_is_derived(source, in);
+    char name[160];
 
-    if (!qr_tensor_name_from_hf(in->name, tensor.name, sizeof tensor.name, &ignored))
+    if (qr_source_is_side_tensor(source, in->name))
+        return QR_OK;
+    /* X.qweight stands for X.weight */
+    snprintf(name, sizeof name, "%s", in->name);
+    if (derived && source->config.quant.method != QR_QUANT_FP8)
+        snprintf(name, sizeof name, "%.*sweight", (int)(strrchr(in->name, '.') - in->name) + 1, in->name);
+    if (strlen(in->name) >= sizeof name || !qr_tensor_name_from_hf(name, tensor.name, sizeof tensor.name, &ignored))
         return ignored ? QR_OK
                        : qr_fail(err, QR_UNSUPPORTED,
                                  "the model has a tensor \"%.100s\", which quire does not know for %s models", in->name,
                                  qr_arch_name(source->config.arch));
+    if (derived) {
+        QR_TRY(qr_source_derive(source, in, map, &tensor, err));
+        return qr_source_add(source, &tensor, map, err);
+    }
     if (in->n_dim < 1 || in->n_dim > 2)
         return qr_fail(err, QR_UNSUPPORTED, "tensor \"%s\" has %d dimensions; quire knows vectors and matrices",
                        in->name, in->n_dim);

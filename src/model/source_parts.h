@@ -11,6 +11,8 @@ struct qr_source {
     char *dir;                  /* NULL when it is none */
     struct qr_safetensors **st; /* [n_st] the shards of a directory */
     uint64_t n_st;
+    struct qr_derived *derived; /* [n_derived] source_quant.c */
+    uint64_t n_derived;
     bool random; /* qr_source_rows makes the numbers */
     uint64_t seed;
     uint64_t n_tensor, room;
@@ -36,6 +38,16 @@ enum qr_status qr_source_fill_random(struct qr_source *source, enum qr_dtype typ
 /* Rows of a random source, by qr_source_rows. */
 enum qr_status qr_source_random_rows(const struct qr_source *source, const struct qr_source_tensor *tensor,
                                      uint64_t row, uint64_t n, void *dst, struct qr_err *err);
+
+/* source_quant.c: matrices of quantised safetensors */
+/* Scales, zeros and the like, which their matrix brings with it. */
+bool qr_source_is_side_tensor(const struct qr_source *source, const char *name);
+bool qr_source_is_derived(const struct qr_source *source, const struct qr_st_tensor *tensor);
+/* Fills all of out but its name. */
+enum qr_status qr_source_derive(struct qr_source *source, const struct qr_st_tensor *main, const struct qr_map *map,
+                                struct qr_source_tensor *out, struct qr_err *err);
+enum qr_status qr_source_derived_rows(const struct qr_source *source, const struct qr_source_tensor *tensor,
+                                      uint64_t row, uint64_t n, void *dst, struct qr_err *err);
 
 /* tensor_names.c */
 /* Is this a name that quire knows (source.h)? *layer: its N, or -1. */

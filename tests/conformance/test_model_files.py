@@ -238,7 +238,7 @@ def test_broken_gguf(quire, tmp_path, what):
         ("head_dim", 63, "must be even"),
         ("rms_norm_eps", float("nan"), "bad JSON"),
         ("architectures", ["MambaForCausalLM"], "MambaForCausalLM"),
-        ("quantization_config", {"quant_method": "gptq"}, "gptq"),
+        ("quantization_config", {"quant_method": "quip"}, "quip"),
     ],
 )
 def test_broken_config(quire, tmp_path, key, value, says):

@@ -316,7 +316,13 @@ static void refuses_by_name_what_it_does_not_know(void **state)
     refused(mk_st_config, "{\"architectures\":[],\"model_type\":\"gpt2\"}", "gpt2");
     refused(mk_st_config, "{\"-architectures\":0,\"-model_type\":0}", "neither");
     refused(mk_st_config, "{\"hidden_act\":\"gelu\"}", "gelu");
-    refused(mk_st_config, "{\"quantization_config\":{\"quant_method\":\"awq\"}}", "\"awq\"");
+    refused(mk_st_config, "{\"quantization_config\":{\"quant_method\":\"quip\"}}", "\"quip\"");
+    refused(mk_st_config, "{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":3}}", "3 bits");
+    refused(mk_st_config, "{\"quantization_config\":{\"quant_method\":\"awq\",\"version\":\"gemv\"}}", "gemv");
+    refused(mk_st_config, "{\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e5m2\"}}", "e5m2");
+    refused(mk_st_config,
+            "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\"}}",
+            "pack-quantized");
     refused(mk_st_config, "{\"quantization_config\":{}}", "quantised");
     refused(mk_st_config, "{\"tie_word_embeddings\":1}", "true or false");
     refused(qwen25, "{\"use_sliding_window\":\"no\"}", "true or false");
