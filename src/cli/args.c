@@ -157,13 +157,17 @@ static int config_line(const struct cli_command *command, const struct cli_group
 
 static int read_config(const struct cli_command *command, const struct cli_group *groups, const char *path)
 {
+    static char *kept; /* values point into it */
     struct qr_err err;
     char *data;
     size_t n;
+    if (kept)
+        return cli_usage_error(command, "--config is given twice");
     if (qr_read_file(path, CONFIG_CAP, &data, &n, &err) != QR_OK) {
         cli_error("%s", err.message);
         return CLI_FAILED;
     }
+    kept = data;
     int number = 0;
     for (char *line = data, *next; line; line = next) {
         next = strchr(line, '\n');
@@ -173,7 +177,7 @@ static int read_config(const struct cli_command *command, const struct cli_group
         if (code != CLI_GO_ON)
             return code;
     }
-    return CLI_GO_ON; /* values point into data: it stays */
+    return CLI_GO_ON;
 }
 
 /* --config is read before all else, so that words of the command line win. */

@@ -261,6 +261,7 @@ enum qr_status qr_live_submit(struct qr_live *live, struct qr_exchange *x, struc
         free_generation(g);
         return status;
     }
+    qr_openai_request_slim(&g->request);
     if (g->request.stream)
         qr_exchange_begin(x, 200, "text/event-stream; charset=utf-8", true);
     pthread_mutex_unlock(&live->mutex);

@@ -107,7 +107,7 @@ static void take_chunk(struct load_conn *c, const char *data, size_t n)
         r->whole = !*r->error;
         return;
     }
-    json_t *root = json_loadb(data, n, 0, NULL);
+    json_t *root = json_loadb(data, n, JSON_ALLOW_NUL, NULL); /* models write any character */
     if (!root)
         snprintf(r->error, sizeof r->error, "an event is no JSON: %.*s", (int)(n < 80 ? n : 80), data);
     take_error(r, root);

@@ -5,6 +5,7 @@
 
 struct qr_openai_parse {
     struct qr_model *model;
+    int max_len; /* tokens */
     const json_t *body;
     struct qr_openai_request *request;
     struct qr_openai_error *error;

@@ -11,6 +11,24 @@ static enum qr_status make_room(struct qr_openai_parse *p, const char *key, size
     return p->request->prompt ? QR_OK : qr_openai_no_memory(p, key);
 }
 
+/* Text that is too long whatever its tokens are is refused before it is tokenized, which would take seconds. Unicode's
+ * normal forms may make it shorter, by a third at most: four leaves room. */
+static enum qr_status check_size(struct qr_openai_parse *p, const char *key, size_t n_text)
+{
+    size_t longest = 1, n;
+    if (!p->model->tok || n_text / 64 <= (size_t)p->max_len)
+        return QR_OK;
+    for (int32_t id = 0; id < qr_model_vocab_size(p->model); id++)
+        if (qr_tokenizer_bytes(p->model->tok, id, &n) && n > longest)
+            longest = n;
+    if (n_text / 4 / longest <= (size_t)p->max_len)
+        return QR_OK;
+    return qr_openai_fail(
+        p->error, QR_LIMIT, key,
+        "\"%s\" has %zu bytes, more than the maximum context length of %d tokens can hold: shorten it", key, n_text,
+        p->max_len);
+}
+
 /* ---------------------------------------------------------------- /v1/completions */
 
 /* What "echo" puts in front of the answer: the string that came, or the text of the ids that came. */
@@ -36,6 +54,8 @@ static enum qr_status add_prompt(struct qr_openai_parse *p, const json_t *one)
 {
     struct qr_openai_request *r = p->request;
     struct qr_openai_prompt *prompt = &r->prompt[r->n_prompt++];
+    if (json_is_string(one))
+        QR_TRY(check_size(p, "prompt", json_string_length(one)));
     if (json_is_string(one))
         QR_TRY(qr_openai_blame(p, "prompt",
                                qr_tokenize(p->model, json_string_value(one), json_string_length(one), true, true,
@@ -205,9 +225,12 @@ static enum qr_status render(struct qr_openai_parse *p, const char *request)
     size_t n;
     QR_TRY(qr_openai_blame(p, "messages", qr_chat_prompt(p->model, request, &text, &n, &p->error->err)));
     p->request->in_thought = p->request->thinks && ends_in_thought(text, n);
-    enum qr_status status = qr_tokenize(p->model, text, n, true, false, &out->ids, &out->n, &p->error->err);
+    enum qr_status status = check_size(p, "messages", n);
+    if (status == QR_OK)
+        status = qr_openai_blame(p, "messages",
+                                 qr_tokenize(p->model, text, n, true, false, &out->ids, &out->n, &p->error->err));
     qr_free(text);
-    return qr_openai_blame(p, "messages", status);
+    return status;
 }
 
 static enum qr_status read_messages(struct qr_openai_parse *p)

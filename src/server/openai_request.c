@@ -202,13 +202,23 @@ static enum qr_status read_all(struct qr_openai_parse *p, int max_len)
 enum qr_status qr_openai_request_read(struct qr_model *model, int max_len, enum qr_openai_api api, json_t *body,
                                       struct qr_openai_request *request, struct qr_openai_error *error)
 {
-    struct qr_openai_parse p = {.model = model, .body = body, .request = request, .error = error};
+    struct qr_openai_parse p = {.model = model, .max_len = max_len, .body = body, .request = request, .error = error};
     *request = (struct qr_openai_request){.api = api, .body = json_incref(body), .n = 1, .prompt_logprobs = -1};
     *error = (struct qr_openai_error){0};
     enum qr_status status = read_all(&p, max_len);
     if (status != QR_OK)
         qr_openai_request_free(request);
     return status;
+}
+
+void qr_openai_request_slim(struct qr_openai_request *request)
+{
+    json_object_del(request->body, "prompt");
+    json_object_del(request->body, "messages");
+    for (size_t i = 0; i < request->n_prompt; i++) {
+        qr_free(request->prompt[i].ids);
+        request->prompt[i].ids = NULL;
+    }
 }
 
 void qr_openai_request_free(struct qr_openai_request *request)

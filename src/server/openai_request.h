@@ -53,6 +53,8 @@ struct qr_openai_request {
 enum qr_status qr_openai_request_read(struct qr_model *model, int max_len, enum qr_openai_api api, json_t *body,
                                       struct qr_openai_request *request, struct qr_openai_error *error);
 void qr_openai_request_free(struct qr_openai_request *request); /* a zeroed struct is fine */
+/* Gives back what nobody needs once the engine has the request: long prompts take much memory. */
+void qr_openai_request_slim(struct qr_openai_request *request);
 /* The engine's request for prompt i; it points into *request. */
 struct qr_request qr_openai_engine_request(const struct qr_openai_request *request, size_t i);
 #endif
