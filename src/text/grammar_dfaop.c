@@ -226,10 +226,16 @@ bool qr_cdfa_matches(const struct qr_cdfa *x, const char *s, size_t n)
     for (size_t at = 0, len; at < n; at += len) {
         int32_t cp = qr_utf8_get(s + at, &len);
         const struct qr_cdfa_state *from = &x->state[state];
-        uint32_t i = 0;
+        uint32_t i = 0, end = from->n;
 
-        while (i < from->n && from->edge[i].hi < cp)
-            i++;
+        while (i < end) {
+            uint32_t mid = (i + end) / 2;
+
+            if (from->edge[mid].hi < cp)
+                i = mid + 1;
+            else
+                end = mid;
+        }
         if (i == from->n || from->edge[i].lo > cp)
             return false;
         state = from->edge[i].to;

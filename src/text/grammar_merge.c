@@ -167,15 +167,29 @@ static bool add_to_list(struct qr_gr_builder *b, json_t *base, const char *key, 
     return put(b, base, key, list);
 }
 
-static bool add_all(struct qr_gr_builder *b, json_t *base, const char *key, json_t *values)
+/* Adds those strings that are not in the list yet. */
+static bool add_all(struct qr_gr_builder *b, json_t *base, const char *key, const json_t *values)
 {
-    for (size_t i = 0; i < json_array_size(values); i++) {
-        if (!json_is_string(json_array_get(values, i)) || !qr_gr_work(b, json_array_size(json_object_get(base, key))))
-            return b->status == QR_OK ? invalid(b, key, "#", "a list of strings") : false;
-        if (!add_to_list(b, base, key, json_array_get(values, i)))
-            return false;
+    json_t *had = json_object_get(base, key), *seen, *list;
+
+    if (json_array_size(values) == 0)
+        return true;
+    seen = qr_gr_keep(b, json_object());
+    list = qr_gr_keep(b, had ? json_copy(had) : json_array());
+    for (size_t i = 0; seen && list && i < json_array_size(had); i++)
+        if (json_object_set_new(seen, json_string_value(json_array_get(had, i)), json_null()) != 0)
+            return qr_gr_nomem(b);
+    for (size_t i = 0; seen && list && i < json_array_size(values) && qr_gr_work(b, 4); i++) {
+        json_t *x = json_array_get(values, i);
+
+        if (!json_is_string(x))
+            return invalid(b, key, "#", "a list of strings");
+        if (json_object_get(seen, json_string_value(x)))
+            continue;
+        if (json_object_set_new(seen, json_string_value(x), json_null()) != 0 || json_array_append(list, x) != 0)
+            return qr_gr_nomem(b);
     }
-    return true;
+    return seen && list && put(b, base, key, list);
 }
 
 static bool merge_required(struct qr_gr_builder *b, json_t *base, json_t *names, const char *path)

@@ -34,6 +34,7 @@ struct object {
     int n_match;
     struct qr_cdfa *names;  /* propertyNames; NULL: any */
     json_t *name_list;      /* its enum, or NULL */
+    json_t *name_set;       /* the same as an object */
     json_t *additional;     /* schema */
     uint32_t min, max, top; /* counts up to top are told apart */
     uint32_t *behind;       /* [top + 1] states behind an additional member when so many stand there */
@@ -64,6 +65,13 @@ static bool read_names(struct object *o)
     }
     o->names = qr_gr_string_dfa(b, base, path);
     o->name_list = json_object_get(base, "enum");
+    o->name_set = qr_gr_keep(b, json_object());
+    for (size_t i = 0; o->name_set && i < json_array_size(o->name_list); i++) {
+        json_t *name = json_array_get(o->name_list, i);
+
+        if (json_is_string(name) && json_object_set(o->name_set, json_string_value(name), name) != 0)
+            return qr_gr_nomem(b);
+    }
     return b->status == QR_OK;
 }
 
@@ -88,12 +96,8 @@ static bool read_patterns(struct object *o)
 
 static bool name_allowed(const struct object *o, const char *name)
 {
-    bool listed = !o->name_list;
+    bool listed = !o->name_list || json_object_get(o->name_set, name);
 
-    for (size_t i = 0; i < json_array_size(o->name_list); i++)
-        if (json_is_string(json_array_get(o->name_list, i)) &&
-            strcmp(json_string_value(json_array_get(o->name_list, i)), name) == 0)
-            listed = true;
     return listed && (!o->names || qr_cdfa_matches(o->names, name, strlen(name)));
 }
 
@@ -129,7 +133,7 @@ static bool add_member(struct object *o, const char *name, json_t *own, bool req
         m->text[1].n = 0;
     m->rule = schema ? qr_gr_schema_rule(b, schema, qr_gr_path(b, qr_gr_path(b, o->path, "properties"), name)) : 0;
     o->n++;
-    return qr_gr_work(b, n);
+    return qr_gr_work(b, n * (size_t)(o->n_match + 1));
 }
 
 static bool read_members(struct object *o)

@@ -65,7 +65,7 @@ static bool key_of(struct qr_gr_builder *b, const json_t *schema, uint64_t key[3
         return false;
     }
     key[0] = qr_hash_mix(key[0]);
-    return qr_gr_work(b, key[2] / 4);
+    return qr_gr_work(b, key[2]);
 }
 
 uint32_t qr_gr_schema_rule(struct qr_gr_builder *b, json_t *schema, const char *path)
@@ -288,6 +288,63 @@ static json_t *taken(struct qr_gr_builder *b, const struct flat *flat, json_t *b
     return made;
 }
 
+/* The values that a required member of an object may have; NULL: any. */
+static json_t *fixed_values(struct qr_gr_builder *b, const json_t *schema, const char *name)
+{
+    json_t *member = json_object_get(json_object_get(schema, "properties"), name), *one, *required;
+    bool found = false;
+
+    required = json_object_get(schema, "required");
+    for (size_t i = 0; i < json_array_size(required) && !found; i++)
+        found = json_is_string(json_array_get(required, i)) &&
+                strcmp(json_string_value(json_array_get(required, i)), name) == 0;
+    one = json_object_get(member, "const");
+    if (!found || (!one && !json_is_array(json_object_get(member, "enum"))))
+        return NULL;
+    return one ? qr_gr_keep(b, json_pack("[O]", one)) : json_object_get(member, "enum");
+}
+
+/* One that json_equal compares as JSON Schema does: 1 and 1.0 are the same there. */
+static bool plain_value(const json_t *x)
+{
+    return json_is_string(x) || json_is_integer(x) || json_is_boolean(x) || json_is_null(x);
+}
+
+/* Objects with a required member of fixed values that tells them apart, the common case, are seen without more ado. */
+static bool clearly_apart(struct qr_gr_builder *b, const json_t *x, const json_t *y)
+{
+    const char *name;
+    json_t *value;
+
+    if (qr_gr_type_bits(json_object_get(x, "type")) != QR_T_OBJECT ||
+        qr_gr_type_bits(json_object_get(y, "type")) != QR_T_OBJECT)
+        return false;
+    json_object_foreach(json_object_get(x, "properties"), name, value)
+    {
+        json_t *in_x = fixed_values(b, x, name), *in_y = in_x ? fixed_values(b, y, name) : NULL;
+        bool shared = !in_x || !in_y;
+
+        for (size_t i = 0; !shared && i < json_array_size(in_x) && qr_gr_work(b, json_array_size(in_y) + 1); i++) {
+            const json_t *v = json_array_get(in_x, i);
+
+            shared = !plain_value(v);
+            for (size_t k = 0; !shared && k < json_array_size(in_y); k++)
+                shared = !plain_value(json_array_get(in_y, k)) || json_equal(v, json_array_get(in_y, k));
+        }
+        if (!shared)
+            return b->status == QR_OK;
+    }
+    return false;
+}
+
+/* One step of $ref. */
+static const json_t *behind_ref(struct qr_gr_builder *b, const json_t *schema, const char *path)
+{
+    const json_t *ref = json_object_get(schema, "$ref");
+
+    return json_is_string(ref) ? resolve(b, json_string_value(ref), path) : schema;
+}
+
 /* No two alternatives may hold at once: their conjunctions must have no value, which finishing the grammar tells. */
 static void check_apart(struct qr_gr_builder *b, const struct flat *flat, json_t *choice, const char *path)
 {
@@ -299,9 +356,13 @@ static void check_apart(struct qr_gr_builder *b, const struct flat *flat, json_t
     }
     for (size_t i = 0; i < n; i++)
         for (size_t k = i + 1; k < n && b->status == QR_OK; k++) {
-            json_t *both = taken(b, flat, json_array_get(choice, i), json_array_get(choice, k), 0);
-            uint32_t rule = both ? qr_gr_schema_rule(b, both, path) : 0;
+            json_t *x = json_array_get(choice, i), *y = json_array_get(choice, k), *both;
+            uint32_t rule;
 
+            if (clearly_apart(b, behind_ref(b, x, path), behind_ref(b, y, path)))
+                continue;
+            both = taken(b, flat, x, y, 0);
+            rule = both ? qr_gr_schema_rule(b, both, path) : 0;
             if (!qr_gr_room(b, &b->empty, b->n_empty, &b->room_empty, sizeof *b->empty))
                 return;
             b->empty[b->n_empty++] = (struct qr_gr_item){both, path, rule};
@@ -420,7 +481,7 @@ static void compile_item(struct qr_gr_builder *b, struct qr_gr_item item)
     if (!flat.base)
         return;
     flatten(b, item.schema, item.path, &flat, 0);
-    if (b->status == QR_OK && !flat.never)
+    if (qr_gr_work(b, 1000) && !flat.never) /* about what merging takes */
         start = flat.n_choice ? choose(b, &flat, item.path) : simple(b, flat.base, item.path);
     b->g->rule[item.rule].start = start;
 }

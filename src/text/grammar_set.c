@@ -96,7 +96,7 @@ static struct qr_cp_set all_that(struct qr_gr_builder *b, bool (*test)(int32_t, 
     struct qr_cp_range *range = NULL;
     struct qr_cp_set set = {0};
 
-    if (!qr_gr_work(b, LAST / 4))
+    if (!qr_gr_work(b, LAST))
         return set;
     for (int32_t cp = 0; cp <= LAST; cp++) {
         if (!test(cp, ctx))

@@ -318,6 +318,9 @@ uint32_t qr_gr_enum(struct qr_gr_builder *b, const json_t *schema, const char *p
     for (size_t i = 0; text && call && i < n && qr_gr_work(b, 1); i++) {
         const json_t *x = json_array_get(list, i);
 
+        if (!qr_gr_work(b, json_string_length(x)))
+            return 0;
+
         if (!fits(b, schema, x, dfa, path))
             continue;
         if (json_is_string(x)) {
