@@ -120,6 +120,61 @@ static void behind_item(struct qr_gr_builder *b, uint32_t state, bool end, uint3
         qr_gr_set(b, state, edge, n, NULL, 0, false);
 }
 
+#define MAX_UNIQUE 8 /* values; there is a state for each set of them */
+
+/* The values of items that uniqueItems can be honoured for: few, from a list, and none equal to another. */
+static json_t *few_values(struct qr_gr_builder *b, const json_t *schema, json_t *items, const char *path)
+{
+    json_t *plain = items && !json_object_get(schema, "prefixItems") ? qr_gr_plain(b, items, path) : NULL;
+    json_t *list = json_object_get(plain, "enum");
+    size_t n = json_array_size(list);
+
+    if (!n || n > MAX_UNIQUE)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k <= i; k++) {
+            const json_t *x = json_array_get(list, i);
+
+            if (json_is_real(x) || json_is_array(x) || json_is_object(x) ||
+                (k < i && json_equal(x, json_array_get(list, k))))
+                return NULL;
+        }
+    return list;
+}
+
+/* An array in which no value comes twice: behind[set] when those of the set stand there. */
+static uint32_t unique_array(struct qr_gr_builder *b, json_t *items, json_t *values, uint32_t min, uint32_t max,
+                             const char *path)
+{
+    uint32_t n = (uint32_t)json_array_size(values), behind[1 << MAX_UNIQUE], rule[MAX_UNIQUE], next = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        json_t *one = qr_gr_keep(b, json_pack("{s:O}", "const", json_array_get(values, i)));
+        json_t *both = one ? qr_gr_both(b, items, one) : NULL;
+
+        rule[i] = both ? qr_gr_schema_rule(b, both, path) : 0;
+    }
+    for (uint32_t set = 1u << n; set-- > 0 && b->status == QR_OK;) {
+        uint32_t had = (uint32_t)__builtin_popcount(set);
+        struct qr_gr_call call[MAX_UNIQUE];
+        struct qr_gr_edge edge[2];
+        size_t n_call = 0, n_edge = 0;
+
+        for (uint32_t i = 0; i < n && had < max; i++)
+            if (!(set >> i & 1))
+                call[n_call++] = (struct qr_gr_call){rule[i], behind[set | 1u << i]};
+        next = n_call ? qr_gr_cons(b, NULL, 0, call, n_call, false) : 0;
+        if (had >= min)
+            edge[n_edge++] = (struct qr_gr_edge){QR_GR_FIN, ']', ']'};
+        if (next)
+            edge[n_edge++] = (struct qr_gr_edge){qr_gr_spaced(b, next), ',', ','};
+        behind[set] = qr_gr_cons(b, edge, n_edge, NULL, 0, false);
+    }
+    if (min == 0)
+        next = qr_gr_union(b, next, qr_gr_one(b, ']', QR_GR_FIN));
+    return next && b->status == QR_OK ? qr_gr_one(b, '[', next) : 0;
+}
+
 uint32_t qr_gr_array(struct qr_gr_builder *b, const json_t *schema, const char *path)
 {
     const json_t *prefix = json_object_get(schema, "prefixItems");
@@ -131,10 +186,17 @@ uint32_t qr_gr_array(struct qr_gr_builder *b, const json_t *schema, const char *
         return 0;
     if (json_is_false(items) && max > n)
         max = n;
-    if (json_object_get(schema, "uniqueItems") && max > 1)
-        return qr_gr_fail(b, QR_UNSUPPORTED, "uniqueItems at %s cannot be honoured; leave it out", path);
     if (min > max)
         return 0;
+    if (json_object_get(schema, "uniqueItems") && max > 1) {
+        json_t *values = few_values(b, schema, items, inner);
+
+        if (values || b->status != QR_OK)
+            return values ? unique_array(b, items, values, min, max, inner) : 0;
+        return qr_gr_fail(b, QR_UNSUPPORTED,
+                          "uniqueItems at %s cannot be honoured but for an enum of up to %d values; leave it out", path,
+                          MAX_UNIQUE);
+    }
     last = max != QR_RE_MANY ? max : min > n ? min : n; /* items in a row of their own */
     if (last > 100000)
         return qr_gr_fail(b, QR_LIMIT, "%s %u at %s is over the limit of 100000", max == last ? "maxItems" : "minItems",

@@ -117,6 +117,8 @@ KINDS = [
     ({"type": "array", "items": [INT, STR], "additionalItems": False}, [[1, "a"], [1]], []),
     ({"type": "array", "items": {"type": "array", "items": INT, "maxItems": 2}}, [[[1], [2, 3]], []], [[[1, 2, 3]], [1]]),
     ({"type": "array", "uniqueItems": True, "maxItems": 1}, [[], [1]], [[1, 1]]),
+    ({"type": "array", "uniqueItems": True, "items": {"enum": ["a", "b", 3, None]}}, [[], ["a"], ["b", "a", None, 3], [3, "b"]], [["a", "a"], [3, "b", 3], ["c"]]),
+    ({"type": "array", "uniqueItems": True, "items": {"$ref": "#/$defs/c"}, "minItems": 2, "maxItems": 2, "$defs": {"c": {"type": "string", "enum": ["x", "y", 5, "z"]}}}, [["x", "z"], ["z", "y"]], [["x"], ["x", "x"], ["x", 5], ["x", "y", "z"]]),
     ({"type": "array", "uniqueItems": False, "items": INT}, [[1, 1]], [["a"]]),
     ({"items": INT}, [[1], "a", 5, {"a": "b"}], [["a"]]),
     # objects
@@ -344,6 +346,7 @@ KEYWORDS = {
     "minProperties": lambda r, d: r.randint(0, 2),
     "maxProperties": lambda r, d: r.randint(0, 3),
     "items": lambda r, d: mixed_schema(r, d + 1),
+    "uniqueItems": lambda r, d: r.random() < 0.5,
     "prefixItems": lambda r, d: [mixed_schema(r, d + 1) for _ in range(r.randint(1, 2))],
     "minItems": lambda r, d: r.randint(0, 2),
     "maxItems": lambda r, d: r.randint(0, 3),
@@ -370,7 +373,7 @@ OF_TYPE = {
     "string": ["minLength", "maxLength", "pattern", "enum"],
     "integer": ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "enum"],
     "number": ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
-    "array": ["items", "prefixItems", "minItems", "maxItems"],
+    "array": ["items", "prefixItems", "minItems", "maxItems", "uniqueItems"],
     "object": ["properties", "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties"],
 }
 
