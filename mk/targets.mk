@@ -120,8 +120,9 @@ gpu-bench: $(B)/quire
 # ---------------------------------------------------------------- style
 SOURCES := $(sort $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] examples/*.[ch]))
 UNITS := $(filter src/%.c examples/%.c,$(SOURCES))
-TIDY_UNITS := $(filter-out src/cpu/isa.c,$(UNITS)) # clang 14 knows no "f16c" in __builtin_cpu_supports
-LINT_FLAGS := -std=c11 -D_GNU_SOURCE -DQR_ISA=c -Iinclude -Isrc
+# clang 14 knows no "f16c" in __builtin_cpu_supports; without CUDA its headers are missing
+TIDY_UNITS := $(filter-out src/cpu/isa.c $(if $(NVCC),,$(filter-out src/cuda/none.c,$(wildcard src/cuda/*.c))),$(UNITS))
+LINT_FLAGS := -std=c11 -D_GNU_SOURCE -DQR_ISA=c -Iinclude -Isrc $(CUDA_INCLUDE)
 
 format:
 	@tools/deps.sh lint

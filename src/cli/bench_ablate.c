@@ -200,7 +200,7 @@ static enum qr_status measure(const struct ablate *a, uint32_t mask, bool stream
         status = run_steps(&d, WARM - 1, err);
     uint64_t before = status == QR_OK ? qr_cuda_launches(d.exec) : 0;
     for (int w = 0; w < WINDOWS && status == QR_OK; w++) {
-        bool marked = seconds && w == WINDOWS - 1;
+        bool marked = seconds && count && w == WINDOWS - 1;
         if (marked)
             status = qr_cuda_profile(d.exec, true, err);
         double start = qr_now_s();

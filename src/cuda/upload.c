@@ -143,7 +143,7 @@ enum qr_status qr_cuda_upload(struct qr_cuda_exec *exec, struct qr_pool *pool, s
         p.row_stride =
             (size_t)exec->sizes.storage[i].k > p.row_stride ? (size_t)exec->sizes.storage[i].k : p.row_stride;
     }
-    p.row = calloc((size_t)qr_pool_size(pool), p.row_stride * sizeof *p.row);
+    p.row = calloc((size_t)qr_pool_size(pool), (p.row_stride + 1) * sizeof *p.row);
     enum qr_status status =
         p.row ? send_all(exec, pool, &stage, &p, err) : qr_fail(err, QR_NOMEM, "out of memory for a row of a matrix");
     for (int i = 0; i < 2; i++)
