@@ -76,9 +76,9 @@ ISA_OBJ := $(foreach i,$(ISAS),$(patsubst src/cpu/isa/%.c,$(B)/obj/cpu/isa/%.$(i
 all: $(B)/quire $(B)/libquire.a $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c))
 
 define part_rule
-$(call lib,$(1)): $(call objs,$(1)) $(if $(filter cpu,$(1)),$(ISA_OBJ))
+$(call lib,$(1)): $(call objs,$(1)) $(if $(filter cpu,$(1)),$(ISA_OBJ)) $(if $(filter cuda,$(1)),$(B)/flags-cuda.txt)
 	@rm -f $$@
-	@$(AR) rcs $$@ $$^
+	@$(AR) rcs $$@ $$(filter %.o,$$^)
 endef
 $(foreach p,$(PARTS),$(eval $(call part_rule,$(p))))
 
@@ -130,9 +130,9 @@ $(B)/quire: $(CLI_OBJ) $(foreach p,$(NEEDS_cli),$(call lib,$(p)))
 	@$(CC) $(LDFLAGS) $^ $(LIBS) $(CLILIBS) -o $@
 
 # One archive with every part but the command line, for programs that include quire.h.
-$(B)/libquire.a: $(foreach p,$(PARTS),$(call objs,$(p))) $(ISA_OBJ)
+$(B)/libquire.a: $(foreach p,$(PARTS),$(call objs,$(p))) $(ISA_OBJ) $(B)/flags-cuda.txt
 	@rm -f $@
-	@$(AR) rcs $@ $^
+	@$(AR) rcs $@ $(filter %.o,$^)
 $(B)/examples/%: examples/%.c $(B)/libquire.a
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS) $< $(B)/libquire.a $(LDFLAGS) $(LIBS) -o $@

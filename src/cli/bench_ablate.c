@@ -190,7 +190,8 @@ static enum qr_status measure(const struct ablate *a, uint32_t mask, bool stream
                               uint64_t *count, struct qr_err *err)
 {
     struct decoding d = {.ablate = a};
-    double window[WINDOWS];
+    double window[WINDOWS] = {0};
+    *out = (struct figures){0};
     enum qr_status status = make_decoding(&d, mask, stream, err);
     if (status == QR_OK)
         status = prefill(&d, err);
