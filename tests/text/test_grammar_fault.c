@@ -21,6 +21,9 @@ static const char *const schemas[] = {
     "\"minProperties\":1}]}",
     "{\"type\":\"object\",\"properties\":{\"a\":{\"pattern\":\"^(?!b)[a-z]*$\"}},\"dependentRequired\":{\"a\":[\"b\"]},"
     "\"dependentSchemas\":{\"b\":{\"required\":[\"c\"]}},\"unevaluatedProperties\":true}",
+    "{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"k\":{\"const\":\"a\"}},\"required\":[\"k\"]},{\"$ref\":\"#/"
+    "$defs/b\"}],"
+    "\"$defs\":{\"b\":{\"type\":\"array\",\"items\":{\"enum\":[1,\"x\"]},\"uniqueItems\":true}}}",
     "{\"oneOf\":[{\"type\":\"integer\",\"multipleOf\":3},{\"type\":\"string\",\"format\":\"date\"}],\"$defs\":{\"u\":"
     "true}}",
 };
