@@ -108,8 +108,13 @@ $(foreach a,sm_80 sm_90a,$(eval $(call cuda_rule,$(a))))
 # QUIRE_GPU=1: a test that finds no GPU fails in place of being skipped.
 GPU_TESTS := $(patsubst tests/%.c,$(B)/test/%,$(wildcard tests/cuda/test_*.c))
 GPU_MODEL ?= dummy:qwen2.5-1.5b
-gpu-test: $(B)/quire $(GPU_TESTS)
+$(B)/gpu/%: tests/cuda/%.cu $(B)/libquire.a
+	@mkdir -p $(@D)
+	@echo "  NVCC    $@"
+	@$(NVCC) $(NVCCFLAGS) $< $(B)/libquire.a $(LIBS) -o $@
+gpu-test: $(B)/quire $(GPU_TESTS) $(if $(NVCC),$(B)/gpu/test_sample)
 	@QUIRE_GPU=1 tools/run_tests.py $(GPU_TESTS)
+	@$(if $(NVCC),$(B)/gpu/test_sample)
 gpu-bench: $(B)/quire
 	$(B)/quire version
 	$(B)/quire bench latency $(GPU_MODEL) --device cuda

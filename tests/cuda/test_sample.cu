@@ -225,7 +225,7 @@ struct reference {
     }
 };
 
-static int near_misses, drawn, cpu_differs, cases;
+static int near_misses, drawn, cpu_differs, cases, device_major; // compute capability
 
 static void complain(const batch &b, int r, const char *what, double got, double want)
 {
@@ -389,7 +389,7 @@ static void test_batch(int V, int R, unsigned seed)
         fill_wish(b.wishes[r], V, b.places, own);
     });
     device_side d;
-    d.run(b, 0, R, 9);
+    d.run(b, 0, R, device_major);
     d.release();
     std::vector<qr_sampled> first = d.out;
     in_parallel(R, [&](int r) { check_row(b, r, first[r]); });
@@ -399,13 +399,13 @@ static void test_batch(int V, int R, unsigned seed)
                 complain(b, at + i, what, d.out[i].id, first[at + i].id);
         d.release();
     };
-    d.run(b, 0, R, 9);
+    d.run(b, 0, R, device_major);
     same("the same again", 0, R);
     d.run(b, 0, R, 8);
     same("without a cluster", 0, R);
     for (int i = 0; i < 5; i++) {
         int r = (int)(rng() % R);
-        d.run(b, r, 1, 9);
+        d.run(b, r, 1, device_major);
         same("alone", r, 1);
     }
 }
@@ -433,14 +433,17 @@ static void time_rows(int V, int R, const char *name, const std::function<void(q
         set(w.params, w.pick);
     }
     device_side d;
-    d.run(b, 0, R, 9);
-    double us = graph_us(50, [&](int, cudaStream_t s) { CHECK((cudaError_t)qr_sample_launch(&d.a, 9, s)); });
+    d.run(b, 0, R, device_major);
+    double us = graph_us(50, [&](int, cudaStream_t s) { CHECK((cudaError_t)qr_sample_launch(&d.a, device_major, s)); });
     d.release();
     printf("  R %-3d %-24s %8.1f us %6.0f GB/s\n", R, name, us, (double)V * R * 4 / us / 1e3);
 }
 
 int main()
 {
+    cudaDeviceProp device;
+    CHECK(cudaGetDeviceProperties(&device, 0));
+    device_major = device.major;
     for (int V : {1, 5, 300, 2048, 32000, 50257, 151936})
         for (unsigned i = 0; i < (quick() ? 1u : V > 100000 ? 3u : 4u); i++)
             test_batch(V, quick() ? (V > 10000 ? 6 : 24) : V > 100000 ? 160 : 256, 100 + i);
