@@ -18,8 +18,8 @@ VARIABLES = {
     "mapguard.o": {"active", "passing", "previous", "install_lock"},  # the process has one SIGBUS handler
 }
 
-# What nvcc writes beside each kernel: the handle of the device code, and stubs with their caches.
-NVCC = re.compile(r"__device_stub__|__cudaFatCubinHandle|^_ZGV|^_Z\w*linear_")
+# What nvcc writes beside each kernel: the handle of the device code, stubs with their caches, and mangled names.
+NVCC = re.compile(r"__device_stub__|__cudaFatCubinHandle|^_ZGV|^_Z\w*linear_|^_Z\d+qr_")
 
 OBJECT = re.compile(r"^(\S+\.o):")
 # objdump -t: value, seven characters of flags, section, size, name
