@@ -6,6 +6,19 @@
 #include "cpu/cpu.h"
 #include "cuda/cuda.h"
 
+static void add_gpus(json_t *devices)
+{
+    struct qr_cuda_device gpu;
+    int n = 0;
+    if (qr_cuda_count(&n, NULL) != QR_OK)
+        return;
+    for (int i = 0; i < n; i++)
+        if (qr_cuda_device_get(i, false, &gpu, NULL) == QR_OK)
+            json_array_append_new(devices, json_pack("{s:s, s:i, s:s, s:i, s:i, s:i, s:I}", "device", "cuda", "index",
+                                                     i, "name", gpu.name, "major", gpu.major, "minor", gpu.minor,
+                                                     "multiprocessors", gpu.n_sm, "memory", (json_int_t)gpu.memory));
+}
+
 static void print_gpus(void)
 {
     char driver[16], runtime[16];
@@ -41,6 +54,7 @@ int cmd_version(const struct cli_command *command, int argc, char **argv)
     if (json) {
         json_t *root = json_pack("{s:s, s:s, s:[{s:s, s:s, s:i}]}", "version", qr_version(), "compiler", __VERSION__,
                                  "devices", "device", "cpu", "isa", qr_isa_name(qr_isa_best()), "cpus", qr_cpu_count());
+        add_gpus(json_object_get(root, "devices"));
         json_dumpf(root, stdout, JSON_PRESERVE_ORDER);
         putchar('\n');
         json_decref(root);
