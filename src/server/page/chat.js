@@ -153,7 +153,7 @@ function measure(run) {
   if (!run.first) return;
   const tokens = run.tokens || run.pieces, seconds = (run.last - run.first) / 1000;
   run.message.stats = { first: run.first - run.started, tokens };
-  if (tokens > 1 && seconds > 0) run.message.stats.rate = (tokens - 1) / seconds;
+  if (tokens > 1 && seconds > 0.02) run.message.stats.rate = (tokens - 1) / seconds;
 }
 
 function draw(run, busy) {

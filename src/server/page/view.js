@@ -69,6 +69,14 @@ const view = {
     view.fill(node, message, false);
     return node;
   },
+  /* Should the renderer ever fail, the words are shown as they are. */
+  prose(target, text) {
+    try { md_render(target, text); } catch (error) {
+      console.error(error);
+      target.mdBlocks = null;
+      target.textContent = text;
+    }
+  },
   fill(node, message, busy) {
     const body = node.querySelector('.body');
     if (message.role === 'user') { body.textContent = message.content; return; }
@@ -76,9 +84,9 @@ const view = {
     if (message.thought) {
       thought.hidden = false;
       thought.firstChild.textContent = busy && !message.content ? 'Thinking…' : 'Thoughts';
-      md_render(thought.lastChild, message.thought);
+      view.prose(thought.lastChild, message.thought);
     }
-    md_render(body, message.content);
+    view.prose(body, message.content);
     node.classList.toggle('busy', busy);
     node.classList.toggle('waiting', busy && !message.content && !message.thought);
     node.setAttribute('aria-busy', String(busy));
