@@ -88,7 +88,8 @@ void qr_http_conn_phase(struct qr_http_conn *c, enum qr_http_phase phase)
     c->phase = phase;
     if (ms) {
         struct timeval wait = {.tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000};
-        event_add(c->timer, &wait);
+        if (event_add(c->timer, &wait) != 0) /* no memory: nobody would ever end it */
+            qr_http_conn_close(c);
     } else {
         event_del(c->timer);
     }
@@ -232,8 +233,11 @@ void qr_http_conn_open(struct qr_http *h, int fd, const char *peer)
     bufferevent_setcb(c->bev, on_read, on_written, on_end, c);
     bufferevent_set_timeouts(c->bev, NULL, &stall);
     bufferevent_set_max_single_read(c->bev, READ_CHUNK);
+    qr_http_conn_enter(c);
     qr_http_parse_reset(c);
     qr_http_conn_phase(c, QR_HTTP_HEAD); /* who connects is to say something within the deadline of a head */
     c->phase = QR_HTTP_IDLE;
-    bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+    if (bufferevent_enable(c->bev, EV_READ | EV_WRITE) != 0)
+        qr_http_conn_close(c);
+    qr_http_conn_leave(c);
 }

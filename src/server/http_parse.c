@@ -20,7 +20,7 @@ static int refuse(struct qr_http_conn *c, int status, const char *message)
 static int on_url(http_parser *parser, const char *at, size_t n)
 {
     struct qr_http_conn *c = parser->data;
-    return qr_buf_append(&c->url, at, n) ? 0 : refuse(c, 414, "the request's path is too long");
+    return qr_buf_append(&c->url, at, n) ? 0 : refuse(c, 503, "out of memory for the request's path");
 }
 
 static int on_field(http_parser *parser, const char *at, size_t n)
@@ -36,7 +36,7 @@ static int on_field(http_parser *parser, const char *at, size_t n)
         c->field[c->n_field++] = (struct qr_http_span){.name = c->head.len};
         c->in_value = false;
     }
-    return qr_buf_append(&c->head, at, n) ? 0 : refuse(c, 431, "out of memory for the request's header fields");
+    return qr_buf_append(&c->head, at, n) ? 0 : refuse(c, 503, "out of memory for the request's header fields");
 }
 
 static int on_value(http_parser *parser, const char *at, size_t n)
@@ -49,7 +49,7 @@ static int on_value(http_parser *parser, const char *at, size_t n)
         c->field[c->n_field - 1].value = c->head.len;
         c->in_value = true;
     }
-    return qr_buf_append(&c->head, at, n) ? 0 : refuse(c, 431, "out of memory for the request's header fields");
+    return qr_buf_append(&c->head, at, n) ? 0 : refuse(c, 503, "out of memory for the request's header fields");
 }
 
 const char *qr_http_field(const struct qr_http_request *request, const char *name)
@@ -214,7 +214,7 @@ void qr_http_parse_reset(struct qr_http_conn *c)
     qr_buf_clear(&c->head);
     c->n_field = c->refuse_status = 0;
     c->n_head = c->body_room = 0;
-    c->in_value = c->begun = c->chunked = c->http_1_0 = c->is_head = false;
+    c->in_value = c->broken = c->begun = c->chunked = c->http_1_0 = c->is_head = false;
     c->keep_alive = false;
     if (c->accounted)
         c->http->handler.account(c->http->handler.ctx, -c->accounted);

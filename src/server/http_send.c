@@ -36,34 +36,46 @@ static const char *reason(int status)
     return "Error";
 }
 
-void qr_http_begin(struct qr_http_request *request, int status, const char *type, const char *fields, int64_t length)
+/* The lines of an answer's head into out. */
+static void write_head(struct qr_http_conn *c, int status, const char *type, const char *fields, int64_t length,
+                       struct qr_buf *out)
 {
-    struct qr_http_conn *c = request->conn;
-    if (c->dead)
-        return;
-    struct evbuffer *out = bufferevent_get_output(c->bev);
     char date[40];
     time_t now = time(NULL);
     struct tm parts;
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &parts));
+    qr_buf_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\nServer: quire\r\n", status, reason(status), date);
+    if (type)
+        qr_buf_printf(out, "Content-Type: %s\r\n", type);
+    if (length >= 0 && status != 204)
+        qr_buf_printf(out, "Content-Length: %lld\r\n", (long long)length);
+    else if (c->chunked)
+        qr_buf_puts(out, "Transfer-Encoding: chunked\r\n");
+    if (!c->keep_alive)
+        qr_buf_puts(out, "Connection: close\r\n");
+    else if (c->http_1_0)
+        qr_buf_puts(out, "Connection: keep-alive\r\n");
+    qr_buf_puts(out, fields);
+    qr_buf_puts(out, "\r\n");
+}
+
+void qr_http_begin(struct qr_http_request *request, int status, const char *type, const char *fields, int64_t length)
+{
+    struct qr_http_conn *c = request->conn;
+    struct qr_buf head;
+    if (c->dead || c->broken)
+        return;
     if (c->phase != QR_HTTP_ANSWER)
         c->keep_alive = false; /* the rest of the request is unknown */
     if (length < 0 && c->http_1_0)
         c->keep_alive = false; /* its end is the connection's */
     c->begun = true;
     c->chunked = length < 0 && !c->http_1_0;
-    evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\nServer: quire\r\n", status, reason(status), date);
-    if (type)
-        evbuffer_add_printf(out, "Content-Type: %s\r\n", type);
-    if (length >= 0 && status != 204)
-        evbuffer_add_printf(out, "Content-Length: %lld\r\n", (long long)length);
-    else if (c->chunked)
-        evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
-    if (!c->keep_alive)
-        evbuffer_add_printf(out, "Connection: close\r\n");
-    else if (c->http_1_0)
-        evbuffer_add_printf(out, "Connection: keep-alive\r\n");
-    evbuffer_add_printf(out, "%s\r\n", fields);
+    qr_buf_init(&head, 0);
+    write_head(c, status, type, fields, length, &head);
+    if (head.failed || evbuffer_add(bufferevent_get_output(c->bev), head.data, head.len) != 0)
+        c->broken = true; /* no memory: what follows must not be taken for an answer */
+    qr_buf_free(&head);
 }
 
 bool qr_http_send(struct qr_http_request *request, const char *data, size_t n)
@@ -71,6 +83,10 @@ bool qr_http_send(struct qr_http_request *request, const char *data, size_t n)
     struct qr_http_conn *c = request->conn;
     if (c->dead)
         return false;
+    if (c->broken) {
+        qr_http_conn_close(c);
+        return false;
+    }
     struct evbuffer *out = bufferevent_get_output(c->bev);
     if (n == 0 || c->is_head)
         return true;
@@ -93,10 +109,15 @@ void qr_http_end(struct qr_http_request *request)
     struct qr_http_conn *c = request->conn;
     if (c->dead)
         return;
-    if (c->chunked && !c->is_head)
-        evbuffer_add(bufferevent_get_output(c->bev), "0\r\n\r\n", 5);
+    if (c->chunked && !c->is_head && evbuffer_add(bufferevent_get_output(c->bev), "0\r\n\r\n", 5) != 0)
+        c->broken = true;
     qr_http_conn_enter(c);
-    qr_http_conn_answered(c);
+    if (c->broken) {
+        c->phase = QR_HTTP_LAST; /* the handler is done with it */
+        qr_http_conn_close(c);
+    } else {
+        qr_http_conn_answered(c);
+    }
     qr_http_conn_leave(c);
 }
 
