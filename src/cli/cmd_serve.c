@@ -38,7 +38,7 @@ static void catch_signals(struct qr_server *server)
 struct serve {
     struct cli_session session;
     struct qr_serve_options options;
-    const char *host;
+    const char *host, *tool_parser, *reasoning_parser;
     struct cli_list keys, names, hosts, origins;
     int64_t port, drain_s, max_conn, n_worker, idle_s, head_s, body_s, body_mb;
     bool log_requests;
@@ -196,6 +196,10 @@ int cmd_serve(const struct cli_command *command, int argc, char **argv)
          &v.drain_s, 0, 86400},
         {"--request-threads", NULL, CLI_INT, "N", "threads that read requests (default: by the CPUs)", &v.n_worker, 0,
          16},
+        {"--tool-call-parser", NULL, CLI_TEXT, "NAME",
+         "hermes, llama3_json, mistral, none, or auto: as the chat template says (default)", &v.tool_parser, 0, 0},
+        {"--reasoning-parser", NULL, CLI_TEXT, "NAME",
+         "none: think tags stay in the text; auto: they become reasoning_content (default)", &v.reasoning_parser, 0, 0},
         {"--log-requests", NULL, CLI_FLAG, NULL, "a JSON line on standard error for each answer", &v.log_requests, 0,
          0},
         {0},
@@ -211,5 +215,12 @@ int cmd_serve(const struct cli_command *command, int argc, char **argv)
         return CLI_FAILED;
     model = model ? model : fallback;
     take_options(&v, model);
+    if (v.tool_parser && strcmp(v.tool_parser, "auto") != 0) {
+        v.options.has_tools = true;
+        if (!qr_tool_format_named(v.tool_parser, &v.options.tools))
+            return cli_usage_error(command, "--tool-call-parser is '%s': auto, none, hermes, llama3_json or mistral",
+                                   v.tool_parser);
+    }
+    v.options.no_thoughts = v.reasoning_parser && strcmp(v.reasoning_parser, "none") == 0;
     return serve(command, &v, model);
 }

@@ -5,6 +5,7 @@
 #ifndef QR_SERVER_SERVE_H
 #define QR_SERVER_SERVE_H
 #include "server/http.h"
+#include "server/parts.h"
 
 struct qr_serve_options {       /* strings and arrays must outlive the server */
     const char *host;           /* "127.0.0.1" */
@@ -22,7 +23,10 @@ struct qr_serve_options {       /* strings and arrays must outlive the server */
     int n_worker, max_waiting; /* threads that read requests; requests that wait for them */
     int drain_ms;              /* the longest that running requests may take after qr_server_drain */
     int heartbeat_ms;          /* an engine that makes no progress for so long is dead */
-    bool has_seed;             /* for requests without a seed of their own */
+    bool has_tools;            /* tools says how the model writes calls; else its template does */
+    enum qr_tool_format tools;
+    bool no_thoughts; /* think tags stay in the text */
+    bool has_seed;    /* for requests without a seed of their own */
     uint64_t seed;
     /* One JSON object per answered request, without newline; NULL: none. Called by the loop: must not wait. */
     void (*log)(void *ctx, const char *line, size_t n);

@@ -65,6 +65,10 @@ static void generate(struct qr_server *s, struct qr_exchange *x, json_t *body)
     struct qr_openai_error error = {0};
     enum qr_openai_api api = x->route == QR_ROUTE_CHAT ? QR_OPENAI_CHAT : QR_OPENAI_COMPLETIONS;
     enum qr_status status = qr_openai_request_read(s->model, qr_engine_max_len(s->engine), api, body, &request, &error);
+    bool chosen = request.tools != QR_TOOLS_NONE && request.tools != QR_TOOLS_NAMED && request.tools != QR_TOOLS_FORCED;
+    if (chosen && s->options.has_tools)
+        request.tools = s->options.tools;
+    request.thinks = request.thinks && !s->options.no_thoughts;
     if (status == QR_OK && s->options.has_seed && !request.sampling.has_seed) {
         request.sampling.has_seed = true;
         request.sampling.seed = s->options.seed;

@@ -87,6 +87,21 @@ def test_config_file_and_log(quire, tiny, tmp_path):
         assert server.stop() == 0
 
 
+def test_a_parser_of_calls_by_name(quire, tiny):
+    call = 'x[TOOL_CALLS]f[ARGS]{}'
+    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 60, "guided_choice": [call],
+            "tools": [{"type": "function", "function": {"name": "f"}}]}  # fmt: skip
+    for parser, calls in (("mistral", 1), ("none", 0)):
+        server = Server(quire.path, tiny, "--tool-call-parser", parser)
+        try:
+            message = server.json("/v1/chat/completions", body)["choices"][0]["message"]
+            assert len(message.get("tool_calls", [])) == calls
+            assert message["content"] == ("x" if calls else call)
+        finally:
+            assert server.stop() == 0
+    assert quire.run("serve", tiny, "--tool-call-parser", "magic", check=False).returncode == 2
+
+
 def test_loading_says_so(quire, default_model):
     server = Server(quire.path, default_model, wait=False)
     try:
