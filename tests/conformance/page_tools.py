@@ -79,7 +79,7 @@ class StandIn:
             def send_error_json(self, status, message, **fields):
                 self.send_json(status, {"error": {"message": message, "type": "x", "code": "x"}}, **fields)
 
-            def send_events(self, chunks, done=True, cut=None):
+            def send_events(self, chunks, done=True, cut=None, pause=0):
                 """Server-sent events, torn apart every `cut` bytes: within lines, within characters."""
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream")
@@ -89,7 +89,7 @@ class StandIn:
                 data = (data + ("data: [DONE]\n\n" if done else "")).encode()
                 for i in range(0, len(data), cut or len(data)):
                     self.wfile.write(data[i : i + (cut or len(data))])
-                    self.wfile.flush()
+                    time.sleep(pause)  # so that the browser gets to see the pieces
                 self.close_connection = True
 
             def do_GET(self):
@@ -113,8 +113,8 @@ class StandIn:
         self.thread = threading.Thread(target=self.http.serve_forever, args=(0.05,))
         self.thread.start()
 
-    def say(self, text, **kwargs):
-        self.reply = lambda handler: handler.send_events(stream_of(text), **kwargs)
+    def say(self, text, size=7, **kwargs):
+        self.reply = lambda handler: handler.send_events(stream_of(text, size), **kwargs)
 
     def stop(self):
         self.http.shutdown()

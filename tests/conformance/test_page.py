@@ -362,8 +362,8 @@ def test_markdown(talk, stand_in, text, nodes):
 
 
 def test_text_comes_whole_from_torn_bytes(talk, stand_in):
-    text = "Grüße, 世界 🌍🏽 — " * 20
-    stand_in.say(text, cut=3)
+    text = "Grüße, 世界 🌍🏽 — " * 4
+    stand_in.say(text, size=20, cut=5, pause=0.003)
     talk.send("x")
     assert talk.texts()[1] == text.strip()
 
