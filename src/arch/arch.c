@@ -4,11 +4,30 @@
 #include "plan/check.h"
 
 static int (*const FAMILY[])(struct rec *r, const struct qr_weights *w) = {
-    [QR_ARCH_LLAMA] = qr_record_llama,
-    [QR_ARCH_QWEN2] = qr_record_qwen2,
-    [QR_ARCH_QWEN3] = qr_record_qwen3,
+    [QR_ARCH_LLAMA] = qr_record_llama,   [QR_ARCH_QWEN2] = qr_record_qwen2,   [QR_ARCH_QWEN3] = qr_record_qwen3,
+    [QR_ARCH_GEMMA2] = qr_record_gemma2, [QR_ARCH_GEMMA3] = qr_record_gemma3, [QR_ARCH_PHI3] = qr_record_phi3,
 };
 #define N_FAMILY (sizeof FAMILY / sizeof FAMILY[0])
+
+enum qr_status qr_arch_set_rope(const struct qr_weights *weights, int32_t context, struct qr_plan *plan,
+                                struct qr_err *err)
+{
+    const struct qr_config *c = weights->config;
+    const struct qr_vector *factors = &weights->rope_freq_factors;
+    float *inv_freq = qr_arena_array(plan->arena, (size_t)c->head_dim / 2, sizeof *inv_freq);
+    float *local = qr_arena_array(plan->arena, (size_t)c->head_dim / 2, sizeof *local);
+    if (!inv_freq || !local)
+        return qr_fail(err, QR_NOMEM, "out of memory for the plan of %s", c->name);
+    if (weights->rope_long.data)
+        factors = context > c->rope.original_max_len ? &weights->rope_long : &weights->rope_short;
+    plan->inv_freq = inv_freq;
+    plan->rope_scale = qr_rope_scale(&c->rope, c->max_len);
+    QR_TRY(qr_rope_inv_freq(&c->rope, c->head_dim, context, factors, inv_freq, err));
+    if (c->rope_local.theta == 0)
+        return QR_OK;
+    plan->inv_freq_local = local;
+    return qr_rope_inv_freq(&c->rope_local, c->head_dim, context, NULL, local, err);
+}
 
 static enum qr_status set_sizes(struct qr_plan *plan, const struct qr_weights *weights, struct qr_err *err)
 {
@@ -18,11 +37,7 @@ static enum qr_status set_sizes(struct qr_plan *plan, const struct qr_weights *w
     plan->head_dim = (uint32_t)c->head_dim;
     plan->n_vocab = (uint32_t)c->n_vocab;
     plan->n_embd = (uint32_t)c->n_embd;
-    float *inv_freq = qr_arena_array(plan->arena, (size_t)c->head_dim / 2, sizeof *inv_freq);
-    if (!inv_freq)
-        return qr_fail(err, QR_NOMEM, "out of memory for the plan of %s", c->name);
-    plan->inv_freq = inv_freq;
-    return qr_rope_inv_freq(c, &weights->rope_freq_factors, inv_freq, err);
+    return qr_arch_set_rope(weights, c->max_len, plan, err);
 }
 
 enum qr_status qr_arch_record(const struct qr_weights *weights, struct qr_plan **plan, struct qr_err *err)

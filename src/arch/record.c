@@ -107,6 +107,7 @@ void qr_rec_rope(struct rec *r, int x)
     struct qr_op *op = qr_rec_op(r->recorder, QR_OP_ROPE, r->layer);
     op->head_dim = (uint32_t)r->config->head_dim;
     op->n_head = columns(r, x) / op->head_dim;
+    op->local = r->config->rope_local.theta != 0 && qr_config_has_window(r->config, r->layer);
     set_in_place(op, x);
 }
 
@@ -127,8 +128,9 @@ int qr_rec_attention(struct rec *r, int q)
     op->n_head = (uint32_t)c->n_head;
     op->n_kv_head = (uint32_t)c->n_kv_head;
     op->head_dim = (uint32_t)c->head_dim;
-    op->attn_scale = (float)(1 / sqrt((double)c->head_dim));
-    op->window = r->layer >= c->window_from ? c->window : 0;
+    op->attn_scale = c->attn_scale != 0 ? c->attn_scale : (float)(1 / sqrt((double)c->head_dim));
+    op->soft_cap = c->attn_cap;
+    op->window = qr_config_has_window(c, r->layer) ? c->window : 0;
     op->in[0] = q;
     op->out[0] = y;
     return y;
@@ -148,6 +150,33 @@ void qr_rec_silu_mul(struct rec *r, int x, int y)
     op = qr_rec_op(r->recorder, QR_OP_MUL, r->layer);
     set_in_place(op, x);
     op->in[1] = y;
+}
+
+void qr_rec_gelu_mul(struct rec *r, int x, int y)
+{
+    struct qr_op *op = qr_rec_op(r->recorder, QR_OP_GELU, r->layer);
+    set_in_place(op, x);
+    op = qr_rec_op(r->recorder, QR_OP_MUL, r->layer);
+    set_in_place(op, x);
+    op->in[1] = y;
+}
+
+void qr_rec_scale(struct rec *r, int x, float factor)
+{
+    if (factor == 0 || factor == 1)
+        return;
+    struct qr_op *op = qr_rec_op(r->recorder, QR_OP_SCALE, r->layer);
+    set_in_place(op, x);
+    op->factor = factor;
+}
+
+void qr_rec_soft_cap(struct rec *r, int x, float cap)
+{
+    if (cap == 0)
+        return;
+    struct qr_op *op = qr_rec_op(r->recorder, QR_OP_SOFT_CAP, r->layer);
+    set_in_place(op, x);
+    op->soft_cap = cap;
 }
 
 int qr_rec_gather(struct rec *r, const char *name, int x)

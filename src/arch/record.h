@@ -14,6 +14,9 @@ struct rec {
 int qr_record_llama(struct rec *r, const struct qr_weights *w);
 int qr_record_qwen2(struct rec *r, const struct qr_weights *w);
 int qr_record_qwen3(struct rec *r, const struct qr_weights *w);
+int qr_record_gemma2(struct rec *r, const struct qr_weights *w);
+int qr_record_gemma3(struct rec *r, const struct qr_weights *w);
+int qr_record_phi3(struct rec *r, const struct qr_weights *w);
 
 /* q, k, v side by side in one value "qkv", as their weights are in one storage: a merged LINEAR writes all three. */
 struct qr_rec_qkv {
@@ -36,17 +39,22 @@ void qr_rec_head_norm(struct rec *r, int x, const struct qr_vector *weight);
 int qr_rec_linear(struct rec *r, const char *name, int x, const struct qr_weight *weight);
 struct qr_rec_qkv qr_rec_qkv(struct rec *r, int x, const struct qr_layer_weights *w);
 struct qr_rec_gate_up qr_rec_gate_up(struct rec *r, int x, const struct qr_layer_weights *w);
-/* Rotates every head of x by its token's position, in place. Su et al., RoFormer, 2021. */
+/* Rotates every head of x by its token's position, in place, by the layer's frequencies. Su et al., RoFormer, 2021. */
 void qr_rec_rope(struct rec *r, int x);
 void qr_rec_kv_store(struct rec *r, int k, int v);
-/* softmax(q k^T / sqrt(head_dim)) v over the layer's pages, with the layer's window; [T, n_head * head_dim] */
+/* softmax(q k^T * scale) v over the layer's pages, with the config's scale and cap and the layer's window; [T, n_head * head_dim] */
 int qr_rec_attention(struct rec *r, int q);
-void qr_rec_add(struct rec *r, int x, int y);      /* x += y */
-void qr_rec_silu_mul(struct rec *r, int x, int y); /* x = silu(x) * y */
+void qr_rec_add(struct rec *r, int x, int y);          /* x += y */
+void qr_rec_silu_mul(struct rec *r, int x, int y);     /* x = silu(x) * y */
+void qr_rec_gelu_mul(struct rec *r, int x, int y);     /* x = gelu(x) * y */
+void qr_rec_scale(struct rec *r, int x, float factor); /* x *= factor; 0 and 1: nothing is recorded */
+void qr_rec_soft_cap(struct rec *r, int x, float cap); /* x = cap tanh(x / cap); 0: nothing is recorded */
 /* The rows of x that want logits: [R, columns]. */
 int qr_rec_gather(struct rec *r, const char *name, int x);
 
-/* rope.c: the plan's frequencies, from the config and the file's rope_freqs. */
-enum qr_status qr_rope_inv_freq(const struct qr_config *config, const struct qr_vector *freq_factors, float *inv_freq,
-                                struct qr_err *err);
+/* rope.c: frequencies of a head, for sequences of up to `context` tokens (longrope), divided by factors where there are any
+ * (NULL or data NULL: none); and what cos and sin are multiplied by, max_len being the model's. */
+enum qr_status qr_rope_inv_freq(const struct qr_rope *rope, int32_t head_dim, int32_t context,
+                                const struct qr_vector *factors, float *inv_freq, struct qr_err *err);
+float qr_rope_scale(const struct qr_rope *rope, int32_t max_len);
 #endif

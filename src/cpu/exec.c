@@ -48,6 +48,8 @@ static void destroy(struct qr_exec *exec)
     free(self->partial);
     free(self->cos);
     free(self->sin);
+    free(self->cos_local);
+    free(self->sin_local);
     free(self->kv.data);
     free(self->span);
     free(self->op_span);
@@ -77,6 +79,8 @@ static enum qr_status allocate(struct qr_cpu_exec *self, struct qr_err *err)
         {(void **)&self->partial, sizes->partial, "attention results"},
         {(void **)&self->cos, sizes->table, "cosines"},
         {(void **)&self->sin, sizes->table, "sines"},
+        {(void **)&self->cos_local, sizes->table_local, "cosines"},
+        {(void **)&self->sin_local, sizes->table_local, "sines"},
         {(void **)&self->kv.data, sizes->kv, "keys and values: lower the number of KV blocks"},
         {(void **)&self->span, sizes->spans, "weight spans"},
         {(void **)&self->op_span, sizes->ops, "weight spans"},
@@ -113,6 +117,18 @@ static enum qr_status bind_weights(struct qr_cpu_exec *self, struct qr_err *err)
     return QR_OK;
 }
 
+/* Positions [p0, p1) of a table. */
+static void fill_table(const float *inv_freq, int64_t half, double scale, int64_t p0, int64_t p1, float *cosine,
+                       float *sine)
+{
+    for (int64_t p = p0; inv_freq && p < p1; p++)
+        for (int64_t i = 0; i < half; i++) {
+            double angle = (double)p * (double)inv_freq[i];
+            cosine[p * half + i] = (float)(cos(angle) * scale);
+            sine[p * half + i] = (float)(sin(angle) * scale);
+        }
+}
+
 /* Every page is touched once, so that a step never waits for one. Workers take equal parts. */
 static void fill(void *ctx, int worker, int n_worker)
 {
@@ -132,12 +148,9 @@ static void fill(void *ctx, int worker, int n_worker)
         memset((uint8_t *)all[i].p + begin, 0, worker == n_worker - 1 ? all[i].bytes - begin : each);
     }
     int64_t half = plan->head_dim / 2, n = self->limits.max_len;
-    for (int64_t p = n * worker / n_worker; plan->inv_freq && p < n * (worker + 1) / n_worker; p++)
-        for (int64_t i = 0; i < half; i++) {
-            double angle = (double)p * (double)plan->inv_freq[i];
-            self->cos[p * half + i] = (float)(cos(angle) * (double)plan->rope_scale);
-            self->sin[p * half + i] = (float)(sin(angle) * (double)plan->rope_scale);
-        }
+    int64_t p0 = n * worker / n_worker, p1 = n * (worker + 1) / n_worker;
+    fill_table(plan->inv_freq, half, (double)plan->rope_scale, p0, p1, self->cos, self->sin);
+    fill_table(plan->inv_freq_local, half, 1, p0, p1, self->cos_local, self->sin_local);
 }
 
 enum qr_status qr_cpu_exec_create(const struct qr_plan *plan, const struct qr_exec_limits *limits, enum qr_isa isa,

@@ -24,6 +24,7 @@ struct qr_cpu_sizes {
     uint64_t scratch;         /* of one worker */
     uint64_t partial;         /* results of attention segments */
     uint64_t table;           /* cos; sin is as large */
+    uint64_t table_local;     /* likewise, of local layers */
     uint64_t kv, block;       /* all pages; one block */
     uint64_t items;
     uint64_t spans;
@@ -73,7 +74,8 @@ struct qr_cpu_exec {
     struct qr_act act;   /* the input of the LINEAR that runs */
     uint8_t *scratch;    /* [n_thread][sizes.scratch] */
     float *partial;
-    float *cos, *sin; /* [max_len, head_dim/2] */
+    float *cos, *sin;             /* [max_len, head_dim/2] */
+    float *cos_local, *sin_local; /* of local layers */
     struct qr_kv kv;
     struct qr_span *span; /* of all LINEARs */
     int *op_span;         /* [n_op + 1]: op i has [op_span[i], op_span[i + 1]) */

@@ -55,7 +55,7 @@ struct qr_rows_job {
     uint32_t cols;
     uint32_t width;     /* norms: columns of a group */
     const float *scale; /* [width] */
-    float eps;
+    float eps;          /* norms; the number of SCALE and SOFT_CAP */
 };
 
 /* --------------------------------------------------------- keys and values */
@@ -137,6 +137,9 @@ struct qr_cpu_table {
     void (*add)(const struct qr_rows_job *job);         /* x += r */
     void (*add_rmsnorm)(const struct qr_rows_job *job); /* x += r, y = norm of x */
     void (*silu)(const struct qr_rows_job *job);        /* x = silu(x) */
+    void (*gelu)(const struct qr_rows_job *job);        /* x = gelu(x) */
+    void (*scale)(const struct qr_rows_job *job);       /* x *= eps */
+    void (*soft_cap)(const struct qr_rows_job *job);    /* x = eps tanh(x / eps) */
     void (*mul)(const struct qr_rows_job *job);         /* x *= r */
     void (*silu_mul)(const struct qr_rows_job *job);    /* x = silu(x) * r */
 

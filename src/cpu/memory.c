@@ -92,7 +92,8 @@ static bool size_attention(const struct qr_plan *plan, const struct qr_exec_limi
            product((uint64_t)sizes->max_partial * (uint64_t)sizes->max_heads, unit, 4, &sizes->partial) &&
            product((uint64_t)limits->max_token + (uint64_t)sizes->max_partial, sizeof(struct qr_attn_item), 1,
                    &sizes->items) &&
-           product((uint64_t)limits->max_len, plan->head_dim / 2, 4, &sizes->table);
+           product((uint64_t)limits->max_len, plan->head_dim / 2, 4, &sizes->table) &&
+           product((uint64_t)limits->max_len, plan->inv_freq_local ? plan->head_dim / 2 : 0, 4, &sizes->table_local);
 }
 
 enum qr_status qr_cpu_sizes(const struct qr_plan *plan, const struct qr_exec_limits *limits, int n_thread,
@@ -121,7 +122,7 @@ enum qr_status qr_cpu_memory(const struct qr_plan *plan, const struct qr_exec_li
         .activations = sizes.buffers.bytes,
         .workspace = sizes.code + sizes.meta + sizes.f32 + sizes.partial + sizes.scratch * (uint64_t)n_thread,
         .kv = sizes.kv,
-        .tables = 2 * sizes.table,
+        .tables = 2 * (sizes.table + sizes.table_local),
         .step = sizes.items + sizes.spans + sizes.ops + sizes.phases + sizeof(struct qr_cpu_exec),
     };
     qr_buffers_free(&sizes.buffers);

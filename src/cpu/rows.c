@@ -53,6 +53,10 @@ static void rows(const struct qr_cpu_exec *exec, const struct qr_op *op, int r0,
     job.y = qr_cpu_value(exec, op->out[op->n_out - 1], &job.y_stride);
     if (op->scale[0])
         job.scale = op->scale[0]->data;
+    if (op->code == QR_OP_SCALE)
+        job.eps = op->factor;
+    if (op->code == QR_OP_SOFT_CAP)
+        job.eps = op->soft_cap;
     kernel(&job);
 }
 
@@ -65,8 +69,8 @@ static void rope_store(const struct qr_cpu_exec *exec, const struct qr_op *op, i
         .n_kv_head = op->n_kv_head,
         .head_dim = op->head_dim,
         .eps = op->eps,
-        .cos = exec->cos,
-        .sin = exec->sin,
+        .cos = op->local ? exec->cos_local : exec->cos,
+        .sin = op->local ? exec->sin_local : exec->sin,
         .position = exec->step->position,
         .slot = exec->step->slot,
         .kv = &exec->kv,
@@ -118,6 +122,15 @@ void qr_cpu_op_rows(const struct qr_cpu_exec *exec, const struct qr_op *op, int 
         break;
     case QR_OP_SILU:
         rows(exec, op, r0, r1, table->silu);
+        break;
+    case QR_OP_SCALE:
+        rows(exec, op, r0, r1, table->scale);
+        break;
+    case QR_OP_GELU:
+        rows(exec, op, r0, r1, table->gelu);
+        break;
+    case QR_OP_SOFT_CAP:
+        rows(exec, op, r0, r1, table->soft_cap);
         break;
     case QR_OP_MUL:
         rows(exec, op, r0, r1, table->mul);

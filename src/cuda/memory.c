@@ -98,8 +98,16 @@ static enum qr_status check(const struct qr_plan *plan, const struct qr_exec_lim
     if (plan->n_embd > 16384 || (plan->n_embd % 4 && plan->n_embd > 4096))
         return qr_fail(err, QR_UNSUPPORTED, "the model is %u wide: the GPU kernels take up to 16384, use device cpu",
                        plan->n_embd);
+    for (int i = 0; i < plan->n_op; i++) {
+        enum qr_opcode code = plan->op[i].code;
+        if (code == QR_OP_SCALE || code == QR_OP_GELU || code == QR_OP_SOFT_CAP || plan->op[i].local)
+            return qr_fail(err, QR_UNSUPPORTED,
+                           "the model needs %s%s, for which there is no GPU kernel yet: use device cpu",
+                           qr_opcode_name(code), plan->op[i].local ? " with frequencies of its own" : "");
+    }
     if (l->kv_type != QR_BF16 && l->kv_type != QR_F16)
-        return qr_fail(err, QR_UNSUPPORTED, "the GPU keeps keys and values in bf16 or f16, not in %s: choose one of them, or device cpu",
+        return qr_fail(err, QR_UNSUPPORTED,
+                       "the GPU keeps keys and values in bf16 or f16, not in %s: choose one of them, or device cpu",
                        qr_dtype_info(l->kv_type)->name);
     if (l->max_token < 1 || l->max_seq < 1 || l->max_row < 0 || l->max_len < 1 || l->n_block < 1 || l->n_place < 0)
         return qr_fail(err, QR_INVALID, "a step of %d tokens, %d sequences and %d rows over %d blocks is none",

@@ -255,6 +255,9 @@ static cudaError_t run(const struct walk *w)
         return rope(w);
     case QR_OP_ATTENTION:
         return attention(w);
+    case QR_OP_SCALE: /* refused in memory.c */
+    case QR_OP_GELU:
+    case QR_OP_SOFT_CAP:
     case QR_N_OPCODE:
         break;
     }

@@ -1,6 +1,7 @@
 /* create.c - an engine made from a model and options, and the account of the memory that it takes. */
 #include <stdio.h>
 #include <string.h>
+#include "base/recode.h"
 #include "engine/core.h"
 #include "engine/setup.h"
 
@@ -52,7 +53,11 @@ static void add_weights(const struct qr_weights *weights, struct qr_ledger *ledg
         if (weights->bytes_by_type[t] == 0)
             continue;
         snprintf(name, sizeof(name), "weights %s", qr_dtype_info((enum qr_dtype)t)->name);
-        qr_ledger_add(ledger, weights->bytes_by_type[t], name, NULL);
+        enum qr_dtype as = qr_recode_type((enum qr_dtype)t);
+        if (as == (enum qr_dtype)t)
+            qr_ledger_add(ledger, weights->bytes_by_type[t], name, NULL);
+        else
+            qr_ledger_add(ledger, weights->bytes_by_type[t], name, "held as %s", qr_dtype_info(as)->name);
         rest -= weights->bytes_by_type[t] < rest ? weights->bytes_by_type[t] : rest;
     }
     if (rest > 0)

@@ -180,6 +180,7 @@ static enum qr_status make(const struct qr_model *model, const struct qr_engine_
                                      : qr_cpu_block_bytes(setup->plan, setup->limits.kv_type);
     setup->weight_bytes = bytes_read(setup->plan);
     QR_TRY(choose_cache(model, o, setup, err));
+    QR_TRY(qr_arch_set_rope(model->weights, setup->limits.max_len, setup->plan, err));
     if (setup->cuda)
         return qr_cuda_memory(setup->plan, &setup->limits, &setup->cuda_memory, err);
     return qr_cpu_memory(setup->plan, &setup->limits, setup->n_thread, &setup->memory, err);

@@ -5,15 +5,20 @@
 
 const char *qr_arch_name(enum qr_arch arch)
 {
-    switch (arch) {
-    case QR_ARCH_LLAMA:
-        return "llama";
-    case QR_ARCH_QWEN2:
-        return "qwen2";
-    case QR_ARCH_QWEN3:
-        return "qwen3";
-    }
-    return "?";
+    static const char *const name[QR_N_ARCH] = {"llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3"};
+
+    return (unsigned)arch < QR_N_ARCH ? name[arch] : "?";
+}
+
+const char *qr_arch_names(void)
+{
+    return "llama, qwen2, qwen3, gemma2, gemma3 and phi3";
+}
+
+bool qr_config_has_window(const struct qr_config *config, int32_t layer)
+{
+    return config->window > 0 && layer >= config->window_from &&
+           (config->window_period == 0 || (layer + 1) % config->window_period != 0);
 }
 
 /* Caps: several times what the largest published models of these families have, and small enough that a product
@@ -43,14 +48,43 @@ static enum qr_status above_zero(const char *what, double value, double max, str
     return QR_OK;
 }
 
-static enum qr_status check_rope(const struct qr_rope *rope, struct qr_err *err)
+static enum qr_status check_yarn(const struct qr_rope *rope, struct qr_err *err)
+{
+    QR_TRY(above_zero("beta_fast", rope->beta_fast, 1e6, err));
+    QR_TRY(above_zero("beta_slow", rope->beta_slow, 1e6, err));
+    if (!(rope->theta > 1)) /* its logarithm is divided by */
+        return qr_fail(err, QR_INVALID, "the model's config: rope_theta is %g; yarn wants it above 1", rope->theta);
+    return QR_OK;
+}
+
+static enum qr_status check_longrope(const struct qr_rope *rope, int32_t head_dim, struct qr_err *err)
+{
+    if (rope->n_factor != 0 && rope->n_factor != head_dim / 2)
+        return qr_fail(err, QR_INVALID, "the model's config: longrope has %d factors; heads of %d need %d",
+                       rope->n_factor, head_dim, head_dim / 2);
+    for (int32_t i = 0; i < rope->n_factor; i++) {
+        QR_TRY(above_zero("a short_factor", (double)rope->short_factor[i], 1e6, err));
+        QR_TRY(above_zero("a long_factor", (double)rope->long_factor[i], 1e6, err));
+    }
+    return QR_OK;
+}
+
+static enum qr_status check_rope(const struct qr_rope *rope, int32_t head_dim, struct qr_err *err)
 {
     QR_TRY(above_zero("rope_theta", rope->theta, 1e12, err));
-    if (rope->kind == QR_ROPE_DEFAULT)
+    if (rope->kind == QR_ROPE_DEFAULT || rope->kind == QR_ROPE_DYNAMIC)
         return QR_OK;
-    QR_TRY(above_zero("the rope scaling factor", rope->factor, 1e6, err));
+    if (rope->kind != QR_ROPE_LONGROPE)
+        QR_TRY(above_zero("the rope scaling factor", rope->factor, 1e6, err));
     if (rope->kind == QR_ROPE_LINEAR)
         return QR_OK;
+    QR_TRY(in_range("original_max_position_embeddings", rope->original_max_len, 1, MAX_LEN, err));
+    if (rope->attention_factor != 0)
+        QR_TRY(above_zero("attention_factor", rope->attention_factor, 1e6, err));
+    if (rope->kind == QR_ROPE_YARN)
+        return check_yarn(rope, err);
+    if (rope->kind == QR_ROPE_LONGROPE)
+        return check_longrope(rope, head_dim, err);
     QR_TRY(above_zero("low_freq_factor", rope->low_freq_factor, 1e6, err));
     QR_TRY(above_zero("high_freq_factor", rope->high_freq_factor, 1e6, err));
     if (!(rope->low_freq_factor < rope->high_freq_factor)) /* their difference is divided by */
@@ -58,7 +92,23 @@ static enum qr_status check_rope(const struct qr_rope *rope, struct qr_err *err)
             err, QR_INVALID,
             "the model's config: low_freq_factor %g must be below high_freq_factor %g in llama3 rope scaling",
             rope->low_freq_factor, rope->high_freq_factor);
-    return in_range("original_max_position_embeddings", rope->original_max_len, 1, MAX_LEN, err);
+    return QR_OK;
+}
+
+/* Numbers that only some families have: 0 says that there is none. */
+static enum qr_status check_family(const struct qr_config *config, struct qr_err *err)
+{
+    if (config->embd_scale != 0)
+        QR_TRY(above_zero("the scale of embeddings", (double)config->embd_scale, 1e6, err));
+    if (config->attn_scale != 0)
+        QR_TRY(above_zero("the scale of attention", (double)config->attn_scale, 1e6, err));
+    if (config->attn_cap != 0)
+        QR_TRY(above_zero("attn_logit_softcapping", (double)config->attn_cap, 1e6, err));
+    if (config->final_cap != 0)
+        QR_TRY(above_zero("final_logit_softcapping", (double)config->final_cap, 1e6, err));
+    if (config->rope_local.theta != 0)
+        QR_TRY(check_rope(&config->rope_local, config->head_dim, err));
+    return in_range("the period of windows", config->window_period, 0, MAX_LAYER, err);
 }
 
 static enum qr_status check_tokens(const struct qr_config *config, struct qr_err *err)
@@ -91,6 +141,7 @@ enum qr_status qr_config_check(const struct qr_config *config, struct qr_err *er
     QR_TRY(above_zero("rms_norm_eps", (double)config->norm_eps, 1, err));
     QR_TRY(in_range("sliding_window", config->window, 0, MAX_LEN, err));
     QR_TRY(in_range("max_window_layers", config->window_from, 0, MAX_LEN, err));
-    QR_TRY(check_rope(&config->rope, err));
+    QR_TRY(check_rope(&config->rope, config->head_dim, err));
+    QR_TRY(check_family(config, err));
     return check_tokens(config, err);
 }

@@ -5,16 +5,34 @@
 #include "base/err.h"
 #include "model/gguf.h"
 
-enum qr_arch { QR_ARCH_LLAMA, QR_ARCH_QWEN2, QR_ARCH_QWEN3 }; /* the files in src/arch */
+enum qr_arch { /* the files in src/arch */
+               QR_ARCH_LLAMA,
+               QR_ARCH_QWEN2,
+               QR_ARCH_QWEN3,
+               QR_ARCH_GEMMA2,
+               QR_ARCH_GEMMA3,
+               QR_ARCH_PHI3,
+               QR_N_ARCH
+};
 
-enum qr_rope_kind { QR_ROPE_DEFAULT, QR_ROPE_LINEAR, QR_ROPE_LLAMA3 };
+/* dynamic (NTK) changes nothing up to max_position_embeddings, beyond which quire does not go; mrope turns text as default
+ * does. */
+enum qr_rope_kind { QR_ROPE_DEFAULT, QR_ROPE_LINEAR, QR_ROPE_LLAMA3, QR_ROPE_DYNAMIC, QR_ROPE_YARN, QR_ROPE_LONGROPE };
+
+#define QR_ROPE_MAX_FACTOR 256 /* half of the largest head */
 
 struct qr_rope {
     enum qr_rope_kind kind;
     double theta;                             /* base of the frequencies */
     double factor;                            /* linear, llama3 */
     double low_freq_factor, high_freq_factor; /* llama3 */
-    int32_t original_max_len;                 /* llama3 */
+    int32_t original_max_len;                 /* llama3, yarn, longrope: the context of the first training */
+    double attention_factor;                  /* yarn, longrope: of cos and sin; 0: by the formula */
+    double beta_fast, beta_slow;              /* yarn */
+    double mscale, mscale_all_dim;            /* yarn; 0: not said */
+    bool no_truncate;                         /* yarn: the ramp's ends are no whole numbers */
+    int32_t n_factor;                         /* longrope: numbers below; 0: the file has them as tensors */
+    float short_factor[QR_ROPE_MAX_FACTOR], long_factor[QR_ROPE_MAX_FACTOR];
 };
 
 /* Quantised safetensors; GGUF files say it tensor by tensor. */
@@ -40,9 +58,17 @@ struct qr_config {
     float norm_eps;
     bool tie_embd; /* the head is the embedding matrix */
     bool qkv_bias, o_bias, mlp_bias;
-    bool qk_norm;        /* RMS norm of each q and k head */
-    int32_t window;      /* sliding window in tokens; 0: none */
-    int32_t window_from; /* the first layer that has the window (Qwen2's max_window_layers) */
+    bool qk_norm;              /* RMS norm of each q and k head */
+    int32_t window;            /* sliding window in tokens; 0: none */
+    int32_t window_from;       /* the first layer that has the window (Qwen2's max_window_layers) */
+    int32_t window_period;     /* n: the last of each n layers has none (Gemma); 0: all from window_from on have it */
+    bool post_norms;           /* norms behind attention and MLP too */
+    bool norm_plus_one;        /* a Hugging Face file holds norm weights less one */
+    bool gelu;                 /* in place of silu */
+    float embd_scale;          /* embeddings are multiplied by it; 0: they are not */
+    float attn_scale;          /* of q k; 0: 1 / sqrt(head_dim) */
+    float attn_cap, final_cap; /* soft caps of scores and logits; 0: none */
+    struct qr_rope rope_local; /* of layers with the window; theta 0: the same */
     struct qr_rope rope;
     struct qr_quant quant;
     int32_t eos[8]; /* ids that end a text */
@@ -54,6 +80,8 @@ struct qr_config {
 };
 
 const char *qr_arch_name(enum qr_arch arch); /* "qwen2" */
+const char *qr_arch_names(void);             /* all of them, for messages */
+bool qr_config_has_window(const struct qr_config *config, int32_t layer);
 
 /* config: parsed config.json; generation: parsed generation_config.json or NULL. Refuses what quire does not know by name
  * (architecture, rope type, quantization_config, hidden_act other than silu). */

@@ -1,5 +1,6 @@
 /* config_gguf.c - struct qr_config out of the keys and tensor names of a GGUF file. Keys: docs/gguf.md of the ggml
  * repository and the constants of gguf-py. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "model/config_parts.h"
@@ -16,20 +17,18 @@ static const char *key_of(const struct qr_config *config, const char *name, char
 
 static enum qr_status find_arch(const struct qr_gguf *gguf, struct qr_config *out, struct qr_err *err)
 {
-    static const enum qr_arch known[] = {QR_ARCH_LLAMA, QR_ARCH_QWEN2, QR_ARCH_QWEN3};
     struct qr_str name;
 
     QR_TRY(qr_gguf_string(gguf, "general.architecture", &name, NULL, err));
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        const char *own = qr_arch_name(known[i]);
+    for (int i = 0; i < QR_N_ARCH; i++) {
+        const char *own = qr_arch_name((enum qr_arch)i);
 
-        out->arch = known[i];
+        out->arch = (enum qr_arch)i;
         if (name.n == strlen(own) && memcmp(name.s, own, name.n) == 0)
             return QR_OK;
     }
-    return qr_fail(err, QR_UNSUPPORTED,
-                   "the architecture is \"%.*s\"; quire knows llama, qwen2 and qwen3 in GGUF files",
-                   (int)(name.n > 60 ? 60 : name.n), name.s);
+    return qr_fail(err, QR_UNSUPPORTED, "the architecture is \"%.*s\"; quire knows %s in GGUF files",
+                   (int)(name.n > 60 ? 60 : name.n), name.s, qr_arch_names());
 }
 
 /* An int32 key. absent: what it is when the file does not say; -1: it must say. */
@@ -111,6 +110,8 @@ static enum qr_status refuse_unknown(const struct qr_gguf *gguf, const struct qr
         double value = refused[i].neutral;
 
         QR_TRY(qr_gguf_real(gguf, key_of(config, refused[i].name, key), &value, &found, err));
+        if (i < 4 && i >= 2 && config->arch == QR_ARCH_GEMMA2)
+            continue; /* read_gemma takes the caps */
         if (value != refused[i].neutral && value != 0)
             return qr_fail(err, QR_UNSUPPORTED, "GGUF key \"%s\" is %g, which quire does not know", key, value);
     }
@@ -121,38 +122,102 @@ static enum qr_status refuse_unknown(const struct qr_gguf *gguf, const struct qr
     return QR_OK;
 }
 
+static bool has(const struct qr_gguf *gguf, const char *tensor)
+{
+    return qr_gguf_find(gguf, tensor) != NULL;
+}
+
+/* A real key that may be absent: *out keeps its value then. */
+static enum qr_status read_real(const struct qr_gguf *gguf, const struct qr_config *config, const char *name,
+                                double *out, struct qr_err *err)
+{
+    char key[KEY_SIZE];
+    bool found;
+
+    return qr_gguf_real(gguf, key_of(config, name, key), out, &found, err);
+}
+
+static enum qr_status read_linear(const struct qr_gguf *gguf, bool said_none, struct qr_config *out, struct qr_err *err)
+{
+    double factor = 0;
+
+    if (said_none) /* an old linear factor would contradict it */
+        return QR_OK;
+    QR_TRY(read_real(gguf, out, "rope.scale_linear", &factor, err));
+    if (factor != 0 && factor != 1) {
+        out->rope.kind = QR_ROPE_LINEAR;
+        out->rope.factor = factor;
+    }
+    return QR_OK;
+}
+
+/* llama.cpp multiplies the formula's factor of cos and sin by attn_factor. */
+static enum qr_status read_yarn(const struct qr_gguf *gguf, struct qr_config *out, struct qr_err *err)
+{
+    struct qr_rope *rope = &out->rope;
+    double attn_factor = 1, ext_factor = 1;
+
+    rope->kind = QR_ROPE_YARN;
+    rope->beta_fast = 32;
+    rope->beta_slow = 1;
+    QR_TRY(read_real(gguf, out, "rope.scaling.yarn_beta_fast", &rope->beta_fast, err));
+    QR_TRY(read_real(gguf, out, "rope.scaling.yarn_beta_slow", &rope->beta_slow, err));
+    QR_TRY(read_real(gguf, out, "rope.scaling.attn_factor", &attn_factor, err));
+    QR_TRY(read_real(gguf, out, "rope.scaling.yarn_attn_factor", &attn_factor, err));
+    QR_TRY(read_real(gguf, out, "rope.scaling.yarn_ext_factor", &ext_factor, err));
+    if (ext_factor != 1)
+        return qr_fail(err, QR_UNSUPPORTED, "rope.scaling.yarn_ext_factor is %g; quire knows 1", ext_factor);
+    if (attn_factor != 1 && rope->factor > 0)
+        rope->attention_factor = attn_factor * (rope->factor > 1 ? 0.1 * log(rope->factor) + 1 : 1);
+    return QR_OK;
+}
+
 static enum qr_status read_rope(const struct qr_gguf *gguf, struct qr_config *out, struct qr_err *err)
 {
     struct qr_str type = {"none", 4};
     char key[KEY_SIZE];
     bool found;
 
-    QR_TRY(qr_gguf_real(gguf, key_of(out, "rope.freq_base", key), &out->rope.theta, &found, err));
+    QR_TRY(read_real(gguf, out, "rope.freq_base", &out->rope.theta, err));
+    if (out->rope_local.theta != 0)
+        QR_TRY(read_real(gguf, out, "rope.freq_base_swa", &out->rope_local.theta, err));
     QR_TRY(qr_gguf_string(gguf, key_of(out, "rope.scaling.type", key), &type, &found, err));
-    if (type.n == 4 && memcmp(type.s, "none", 4) == 0) {
-        double factor = 0;
-
-        if (found) /* "none" was said: an old linear factor would contradict it */
-            return QR_OK;
-        QR_TRY(qr_gguf_real(gguf, key_of(out, "rope.scale_linear", key), &factor, &found, err));
-        if (found && factor != 0 && factor != 1) {
-            out->rope.kind = QR_ROPE_LINEAR;
-            out->rope.factor = factor;
-        }
-        return QR_OK;
+    QR_TRY(read_size(gguf, key_of(out, "rope.scaling.original_context_length", key), out->max_len,
+                     &out->rope.original_max_len, err));
+    if (has(gguf, "rope_factors_long.weight")) { /* with or without a word on it */
+        out->rope.kind = QR_ROPE_LONGROPE;
+        return read_real(gguf, out, "rope.scaling.attn_factor", &out->rope.attention_factor, err);
     }
+    if (type.n == 4 && memcmp(type.s, "none", 4) == 0)
+        return read_linear(gguf, found, out, err);
+    QR_TRY(read_real(gguf, out, "rope.scaling.factor", &out->rope.factor, err));
+    if (type.n == 4 && memcmp(type.s, "yarn", 4) == 0)
+        return read_yarn(gguf, out, err);
     if (type.n != 6 || memcmp(type.s, "linear", 6) != 0)
         return qr_fail(err, QR_UNSUPPORTED,
-                       "rope scaling \"%.*s\" is not supported; quire knows none and linear, and "
-                       "llama3 by its tensor rope_freqs",
+                       "rope scaling \"%.*s\" is not supported; quire knows none, linear and yarn, and "
+                       "llama3 and longrope by their tensors",
                        (int)(type.n > 60 ? 60 : type.n), type.s);
     out->rope.kind = QR_ROPE_LINEAR;
     return qr_gguf_real(gguf, key_of(out, "rope.scaling.factor", key), &out->rope.factor, NULL, err);
 }
 
-static bool has(const struct qr_gguf *gguf, const char *tensor)
+/* GGUF has no key for query_pre_attn_scalar: it is head_dim but in the models of 27B (46 and 62 layers), where it is
+ * n_embd / n_head, as llama.cpp has it. */
+static enum qr_status read_gemma(const struct qr_gguf *gguf, struct qr_config *out, struct qr_err *err)
 {
-    return qr_gguf_find(gguf, tensor) != NULL;
+    double attn_cap = 0, final_cap = 0;
+    bool large = out->n_layer == (out->arch == QR_ARCH_GEMMA2 ? 46 : 62);
+
+    qr_config_set_gemma(out);
+    out->attn_scale = 1 / sqrtf((float)(large ? out->n_embd / out->n_head : out->head_dim));
+    if (out->arch == QR_ARCH_GEMMA3)
+        return QR_OK;
+    QR_TRY(read_real(gguf, out, "attn_logit_softcapping", &attn_cap, err));
+    QR_TRY(read_real(gguf, out, "final_logit_softcapping", &final_cap, err));
+    out->attn_cap = (float)attn_cap;
+    out->final_cap = (float)final_cap;
+    return QR_OK;
 }
 
 static enum qr_status add_eos(struct qr_config *out, int64_t id, const char *key, struct qr_err *err)
@@ -172,7 +237,8 @@ static enum qr_status add_eos(struct qr_config *out, int64_t id, const char *key
  * fill; the markers are found by their text then. */
 static bool ends_turn(const struct qr_str *token)
 {
-    static const char *const marker[] = {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>"};
+    static const char *const marker[] = {"<|im_end|>",      "<|eot_id|>",    "<|eom_id|>", "<|endoftext|>",
+                                         "<|end_of_text|>", "<end_of_turn>", "<|end|>"};
 
     for (size_t i = 0; i < sizeof marker / sizeof marker[0]; i++)
         if (token->n == strlen(marker[i]) && memcmp(token->s, marker[i], token->n) == 0)
@@ -240,16 +306,18 @@ enum qr_status qr_config_from_gguf(const struct qr_gguf *gguf, struct qr_config 
     QR_TRY(find_arch(gguf, out, err));
     QR_TRY(refuse_unknown(gguf, out, err));
     QR_TRY(read_sizes(gguf, out, err));
+    if (out->arch == QR_ARCH_GEMMA2 || out->arch == QR_ARCH_GEMMA3)
+        QR_TRY(read_gemma(gguf, out, err));
     QR_TRY(read_rope(gguf, out, err));
     QR_TRY(read_size(gguf, key_of(out, "attention.sliding_window", key), 0, &out->window, err));
-    if (out->window >= out->max_len)
+    if (out->window >= out->max_len && out->rope_local.theta == 0)
         out->window = 0;
     /* GGUF has no keys for these: what the first layer holds, every layer must hold */
     out->tie_embd = !has(gguf, "output.weight");
     out->qkv_bias = out->arch == QR_ARCH_QWEN2 || has(gguf, "blk.0.attn_q.bias");
     out->o_bias = has(gguf, "blk.0.attn_output.bias");
     out->mlp_bias = has(gguf, "blk.0.ffn_down.bias");
-    out->qk_norm = out->arch == QR_ARCH_QWEN3;
+    out->qk_norm = out->arch == QR_ARCH_QWEN3 || out->arch == QR_ARCH_GEMMA3;
     QR_TRY(read_tokens(gguf, out, err));
     QR_TRY(read_generation(gguf, out, err));
     QR_TRY(qr_gguf_string(gguf, "general.name", &name, &found, err));

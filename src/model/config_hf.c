@@ -17,13 +17,18 @@ struct family {
     int32_t kv_heads; /* when the key is absent; 0: as many as heads */
     int32_t max_len;  /* when absent */
     int32_t window;   /* when absent; 0: none */
+    int32_t head_dim; /* when absent; 0: hidden_size / heads */
 };
 
 static const struct family families[] = {
-    {"LlamaForCausalLM", "llama", QR_ARCH_LLAMA, false, 0, 2048, 0},
-    {"MistralForCausalLM", "mistral", QR_ARCH_LLAMA, true, 8, 131072, 4096},
-    {"Qwen2ForCausalLM", "qwen2", QR_ARCH_QWEN2, false, 32, 32768, 4096},
-    {"Qwen3ForCausalLM", "qwen3", QR_ARCH_QWEN3, false, 32, 32768, 4096},
+    {"LlamaForCausalLM", "llama", QR_ARCH_LLAMA, false, 0, 2048, 0, 0},
+    {"MistralForCausalLM", "mistral", QR_ARCH_LLAMA, true, 8, 131072, 4096, 0},
+    {"Qwen2ForCausalLM", "qwen2", QR_ARCH_QWEN2, false, 32, 32768, 4096, 0},
+    {"Qwen3ForCausalLM", "qwen3", QR_ARCH_QWEN3, false, 32, 32768, 4096, 128},
+    {"Gemma2ForCausalLM", "gemma2", QR_ARCH_GEMMA2, true, 4, 8192, 4096, 256},
+    {"Gemma3ForCausalLM", "gemma3_text", QR_ARCH_GEMMA3, true, 4, 131072, 4096, 256},
+    {"Gemma3ForConditionalGeneration", "gemma3", QR_ARCH_GEMMA3, true, 4, 131072, 4096, 256}, /* its text part */
+    {"Phi3ForCausalLM", "phi3", QR_ARCH_PHI3, true, 0, 4096, 0, 0},
 };
 #define N_FAMILY (sizeof families / sizeof families[0])
 
@@ -43,8 +48,8 @@ static enum qr_status find_family(const json_t *config, const struct family **ou
     if (!class_name && !model_type)
         return qr_fail(err, QR_FORMAT, "it names neither \"architectures\" nor \"model_type\"");
     return qr_fail(err, QR_UNSUPPORTED,
-                   "the architecture is %s; quire knows LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and "
-                   "Qwen3ForCausalLM",
+                   "the architecture is %s; quire knows Llama, Mistral, Qwen2, Qwen3, Gemma2, Gemma3 and "
+                   "Phi3ForCausalLM, and the text of Gemma3ForConditionalGeneration",
                    class_name ? class_name : model_type);
 }
 
@@ -75,13 +80,20 @@ static enum qr_status need_size(const json_t *config, const char *key, int32_t *
 static enum qr_status read_sizes(const json_t *config, const struct family *family, struct qr_config *out,
                                  struct qr_err *err)
 {
-    double eps = 1e-6;
+    double eps = out->arch == QR_ARCH_PHI3 ? 1e-5 : 1e-6;
 
     QR_TRY(need_size(config, "num_hidden_layers", &out->n_layer, err));
     QR_TRY(need_size(config, "hidden_size", &out->n_embd, err));
-    QR_TRY(need_size(config, "num_attention_heads", &out->n_head, err));
+    if (out->arch == QR_ARCH_GEMMA3) { /* Gemma3TextConfig's: files of the larger ones leave them out */
+        out->n_head = 8;
+        out->n_vocab = 262208;
+        QR_TRY(read_size(config, "num_attention_heads", 1, &out->n_head, err));
+        QR_TRY(read_size(config, "vocab_size", 1, &out->n_vocab, err));
+    } else {
+        QR_TRY(need_size(config, "num_attention_heads", &out->n_head, err));
+        QR_TRY(need_size(config, "vocab_size", &out->n_vocab, err));
+    }
     QR_TRY(need_size(config, "intermediate_size", &out->n_ff, err));
-    QR_TRY(need_size(config, "vocab_size", &out->n_vocab, err));
     /* null means one key-value head a head; only an absent key has the class's default */
     out->n_kv_head =
         family->kv_heads && !json_object_get(config, "num_key_value_heads") ? family->kv_heads : out->n_head;
@@ -90,8 +102,8 @@ static enum qr_status read_sizes(const json_t *config, const struct family *fami
     QR_TRY(read_size(config, "max_position_embeddings", 1, &out->max_len, err));
     if (present(config, "head_dim"))
         QR_TRY(read_size(config, "head_dim", 1, &out->head_dim, err));
-    else if (out->arch == QR_ARCH_QWEN3)
-        out->head_dim = 128;
+    else if (family->head_dim)
+        out->head_dim = family->head_dim;
     else if (out->n_embd % out->n_head == 0)
         out->head_dim = out->n_embd / out->n_head;
     else
@@ -104,14 +116,40 @@ static enum qr_status read_sizes(const json_t *config, const struct family *fami
     return QR_OK;
 }
 
+/* What Gemma2Config and Gemma3TextConfig say beyond the others; null caps are none. */
+static enum qr_status read_gemma(const json_t *config, struct qr_config *out, struct qr_err *err)
+{
+    double scalar = 256, attn_cap = 0, final_cap = 0;
+
+    qr_config_set_gemma(out);
+    if (out->arch == QR_ARCH_GEMMA2 && !json_object_get(config, "attn_logit_softcapping"))
+        attn_cap = 50;
+    if (out->arch == QR_ARCH_GEMMA2 && !json_object_get(config, "final_logit_softcapping"))
+        final_cap = 30;
+    QR_TRY(qr_json_real(config, "query_pre_attn_scalar", 0, 1e9, &scalar, err));
+    QR_TRY(qr_json_real(config, "attn_logit_softcapping", 0, 1e6, &attn_cap, err));
+    QR_TRY(qr_json_real(config, "final_logit_softcapping", 0, 1e6, &final_cap, err));
+    if (!(scalar > 0))
+        return qr_fail(err, QR_INVALID, "\"query_pre_attn_scalar\" is %g; it must be above 0", scalar);
+    out->attn_scale = (float)(1 / sqrt(scalar));
+    out->attn_cap = (float)attn_cap;
+    out->final_cap = (float)final_cap;
+    out->norm_plus_one = true;
+    QR_TRY(read_size(config, "sliding_window_pattern", 1, &out->window_period, err));
+    return read_size(config, "_sliding_window_pattern", 1, &out->window_period, err);
+}
+
 static enum qr_status read_switches(const json_t *config, struct qr_config *out, struct qr_err *err)
 {
     bool attention_bias = false, mlp_bias = false;
-    const char *act = "silu";
+    bool gemma = out->arch == QR_ARCH_GEMMA2 || out->arch == QR_ARCH_GEMMA3;
+    const char *act = gemma ? "gelu_pytorch_tanh" : "silu", *known = act;
 
     QR_TRY(qr_json_string(config, "hidden_act", &act, err));
-    if (strcmp(act, "silu") != 0)
-        return qr_fail(err, QR_UNSUPPORTED, "hidden_act is %s; quire knows silu", act);
+    QR_TRY(qr_json_string(config, "hidden_activation", &act, err)); /* Gemma's; the newer one wins */
+    if (strcmp(act, known) != 0)
+        return qr_fail(err, QR_UNSUPPORTED, "hidden_act is %s; quire knows %s for %s models", act, known,
+                       qr_arch_name(out->arch));
     QR_TRY(qr_json_bool(config, "tie_word_embeddings", &out->tie_embd, err));
     QR_TRY(qr_json_bool(config, "attention_bias", &attention_bias, err));
     QR_TRY(qr_json_bool(config, "mlp_bias", &mlp_bias, err));
@@ -120,13 +158,14 @@ static enum qr_status read_switches(const json_t *config, struct qr_config *out,
     out->o_bias = out->arch != QR_ARCH_QWEN2 && attention_bias;
     out->mlp_bias = out->arch == QR_ARCH_LLAMA && mlp_bias;
     out->qk_norm = out->arch == QR_ARCH_QWEN3;
-    return QR_OK;
+    return gemma ? read_gemma(config, out, err) : QR_OK;
 }
 
-/* "layer_types" says it layer by layer; the plan wants full attention up to a layer and the window from there on. */
+/* "layer_types" says it layer by layer; the plan wants full attention up to a layer and then windows, or a window in all
+ * but the last of each so many layers. */
 static enum qr_status read_layer_types(const json_t *types, struct qr_config *out, struct qr_err *err)
 {
-    int32_t from = out->n_layer;
+    int32_t from = out->n_layer, full = -1; /* first with a window; first full one behind it */
 
     if (!json_is_array(types) || json_array_size(types) < (size_t)out->n_layer)
         return qr_fail(err, QR_FORMAT, "\"layer_types\" must name the attention of each of the %d layers",
@@ -142,13 +181,20 @@ static enum qr_status read_layer_types(const json_t *types, struct qr_config *ou
                            i, type ? type : "?");
         if (sliding && from == out->n_layer)
             from = i;
-        if (!sliding && from < out->n_layer)
-            return qr_fail(err, QR_UNSUPPORTED,
-                           "layer %d has full attention behind layer %d with a sliding window; quire "
-                           "knows windows from one layer to the last",
-                           i, from);
+        if (!sliding && from < i && full < 0)
+            full = i;
     }
     out->window_from = from;
+    out->window_period = full >= 0 ? full + 1 : 0;
+    for (int32_t i = 0; i < out->n_layer; i++) {
+        bool sliding = strcmp(json_string_value(json_array_get(types, (size_t)i)), "sliding_attention") == 0;
+
+        if (sliding != (i >= from && (full < 0 || (i + 1) % (full + 1) != 0)))
+            return qr_fail(err, QR_UNSUPPORTED,
+                           "the windows of \"layer_types\" follow no pattern that quire knows: layer %d is the first "
+                           "that is not as it should be",
+                           i);
+    }
     if (from == out->n_layer)
         out->window = 0;
     return QR_OK;
@@ -174,9 +220,10 @@ static enum qr_status read_window(const json_t *config, const struct family *fam
     }
     if (present(config, "layer_types"))
         QR_TRY(read_layer_types(json_object_get(config, "layer_types"), out, err));
-    if (out->window >= out->max_len || out->window_from >= out->n_layer) {
+    /* a window over all the context is none, but where it decides on the rotation too */
+    if ((out->window >= out->max_len && out->rope_local.theta == 0) || out->window_from >= out->n_layer) {
         out->window = 0;
-        out->window_from = 0;
+        out->window_from = out->window_period = 0;
     }
     return QR_OK;
 }
@@ -227,16 +274,21 @@ static enum qr_status read_generation(const json_t *generation, struct qr_config
 static enum qr_status read_config(const json_t *config, struct qr_config *out, struct qr_err *err)
 {
     const struct family *family;
+    const json_t *text;
 
     if (!json_is_object(config))
         return qr_fail(err, QR_FORMAT, "it is no JSON object");
     QR_TRY(find_family(config, &family, err));
     out->arch = family->arch;
     QR_TRY(qr_config_quant_from_hf(config, out, err));
-    QR_TRY(read_sizes(config, family, out, err));
-    QR_TRY(read_switches(config, out, err));
-    QR_TRY(read_window(config, family, out, err));
-    QR_TRY(qr_config_rope_from_hf(config, out, err));
+    text = json_object_get(config, "text_config"); /* of models that see, too */
+    if (!json_is_object(text))
+        text = config;
+    QR_TRY(read_sizes(text, family, out, err));
+    QR_TRY(read_switches(text, out, err));
+    QR_TRY(read_window(text, family, out, err));
+    QR_TRY(qr_config_rope_from_hf(text, out, err));
+    QR_TRY(read_eos(text, out, err));
     QR_TRY(read_eos(config, out, err));
     return read_size(config, "bos_token_id", 0, &out->bos, err);
 }

@@ -7,6 +7,8 @@
 void qr_config_clear(struct qr_config *config);
 /* rope_theta, rope_scaling, rope_parameters of a config.json. Wants out->max_len. */
 enum qr_status qr_config_rope_from_hf(const json_t *config, struct qr_config *out, struct qr_err *err);
+/* What all Gemma 2 and 3 models have, in whatever file; wants arch and n_embd. */
+void qr_config_set_gemma(struct qr_config *config);
 /* quantization_config of a config.json. */
 enum qr_status qr_config_quant_from_hf(const json_t *config, struct qr_config *out, struct qr_err *err);
 #endif

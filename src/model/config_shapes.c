@@ -3,6 +3,7 @@
  *
  * The tiny ones are for tests: every size that a kernel might take for granted differs from every other, ids 0..255
  * are bytes, and 256.. are <|endoftext|> <|im_start|> <|im_end|>. */
+#include <math.h>
 #include <string.h>
 #include "base/buf.h"
 #include "model/config_parts.h"
@@ -38,6 +39,9 @@ struct shape {
 #define LLAMA QR_ARCH_LLAMA
 #define QWEN2 QR_ARCH_QWEN2
 #define QWEN3 QR_ARCH_QWEN3
+#define GEMM2 QR_ARCH_GEMMA2
+#define GEMM3 QR_ARCH_GEMMA3
+#define PHI_3 QR_ARCH_PHI3
 
 /* clang-format off */
 static const struct shape shapes[] = {
@@ -59,6 +63,9 @@ static const struct shape shapes[] = {
     {"tiny-mistral", LLAMA,  2,    64,  4, 2,  32,   160,    320, 0,   2048, 1e-5f,   10000, TINY_BOS_IDS, 0,    0, 24},
     {"tiny-qwen2",   QWEN2,  2,    64,  4, 2,  16,   192,    320, 1,   2048, 1e-6f,     1e6, TINY_IDS,     0,    0,  0},
     {"tiny-qwen3",   QWEN3,  3,    64,  4, 2,  32,   192,    320, 1,   2048, 1e-6f,     1e6, TINY_IDS,     0,    0,  0},
+    {"tiny-gemma2",  GEMM2,  4,    64,  4, 2,  32,   160,    320, 1,   2048, 1e-6f,   10000, TINY_BOS_IDS, 0,    0, 24},
+    {"tiny-gemma3",  GEMM3,  7,    64,  4, 2,  32,   160,    320, 1,   2048, 1e-6f,     1e6, TINY_BOS_IDS, 0,    0, 24},
+    {"tiny-phi3",    PHI_3,  2,    64,  4, 2,  16,   160,    320, 0,   2048, 1e-5f,   10000, TINY_BOS_IDS, 0,    0, 24},
 };
 /* clang-format on */
 #define N_SHAPE (sizeof shapes / sizeof shapes[0])
@@ -83,8 +90,24 @@ static void fill(const struct shape *shape, struct qr_config *out)
     out->window = shape->window;
     out->rope.theta = shape->rope_theta;
     if (shape->llama3_factor != 0)
-        out->rope = (struct qr_rope){QR_ROPE_LLAMA3,         shape->rope_theta, shape->llama3_factor, 1, 4,
-                                     shape->original_max_len}; /* 1 and 4: all Llama 3 models */
+        out->rope = (struct qr_rope){.kind = QR_ROPE_LLAMA3,
+                                     .theta = shape->rope_theta,
+                                     .factor = shape->llama3_factor,
+                                     .low_freq_factor = 1, /* 1 and 4: all Llama 3 models */
+                                     .high_freq_factor = 4,
+                                     .original_max_len = shape->original_max_len};
+    if (shape->arch == GEMM2 || shape->arch == GEMM3) {
+        qr_config_set_gemma(out);
+        out->rope.theta = shape->rope_theta;
+        out->attn_scale = 1 / sqrtf((float)shape->head_dim);
+        out->attn_cap = shape->arch == GEMM2 ? 50 : 0; /* Gemma2Config's */
+        out->final_cap = shape->arch == GEMM2 ? 30 : 0;
+        out->norm_plus_one = true;
+        if (shape->arch == GEMM3) { /* as the models from 4B on */
+            out->rope.kind = QR_ROPE_LINEAR;
+            out->rope.factor = 8;
+        }
+    }
     memcpy(out->eos, special[shape->ids].eos, sizeof special[shape->ids].eos);
     out->n_eos = special[shape->ids].n_eos;
     out->bos = special[shape->ids].bos;

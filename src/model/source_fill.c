@@ -16,9 +16,47 @@ enum qr_status qr_source_reserve(struct qr_source *source, uint64_t room, struct
     return QR_OK;
 }
 
+/* A part of the rows of a merged matrix, under a name of its own. */
+static enum qr_status add_rows(struct qr_source *source, const struct qr_source_tensor *whole, const char *part,
+                               uint64_t row, uint64_t n_row, const struct qr_map *map, struct qr_err *err)
+{
+    struct qr_source_tensor tensor = *whole;
+    const char *dot = strchr(whole->name + 4, '.');
+
+    snprintf(tensor.name, sizeof tensor.name, "%.*s.%s.weight", (int)(dot - whole->name) % 64, whole->name, part);
+    tensor.n_row = n_row;
+    tensor.data = whole->data ? whole->data + row * qr_row_bytes(whole->type, whole->n_col) : NULL;
+    return qr_source_add(source, &tensor, map, err);
+}
+
+/* The parts in the order of rows in which modeling_phi3.py takes them apart. */
+static enum qr_status add_merged(struct qr_source *source, const struct qr_source_tensor *tensor, bool qkv,
+                                 const struct qr_map *map, struct qr_err *err)
+{
+    const struct qr_config *c = &source->config;
+    uint64_t q = (uint64_t)c->n_head * (uint64_t)c->head_dim, kv = (uint64_t)c->n_kv_head * (uint64_t)c->head_dim;
+    uint64_t ff = (uint64_t)c->n_ff, wanted = qkv ? q + 2 * kv : 2 * ff;
+
+    if (c->arch != QR_ARCH_PHI3)
+        return qr_fail(err, QR_UNSUPPORTED, "the model has a tensor \"%s\", which quire does not know for %s models",
+                       tensor->name, qr_arch_name(c->arch));
+    if (tensor->n_row != wanted || tensor->n_col % qr_dtype_info(tensor->type)->block != 0 || tensor->derived)
+        return qr_fail(err, QR_FORMAT, "tensor \"%s\" has %llu rows of %llu %s; the config wants %llu rows",
+                       tensor->name, (unsigned long long)tensor->n_row, (unsigned long long)tensor->n_col,
+                       qr_dtype_info(tensor->type)->name, (unsigned long long)wanted);
+    if (qkv) {
+        QR_TRY(add_rows(source, tensor, "attn_q", 0, q, map, err));
+        QR_TRY(add_rows(source, tensor, "attn_k", q, kv, map, err));
+        return add_rows(source, tensor, "attn_v", q + kv, kv, map, err);
+    }
+    QR_TRY(add_rows(source, tensor, "ffn_gate", 0, ff, map, err));
+    return add_rows(source, tensor, "ffn_up", ff, ff, map, err);
+}
+
 enum qr_status qr_source_add(struct qr_source *source, const struct qr_source_tensor *tensor, const struct qr_map *map,
                              struct qr_err *err)
 {
+    bool qkv = strstr(tensor->name, ".attn_qkv.") != NULL;
     const struct qr_dtype_info *info = qr_dtype_info(tensor->type);
     struct qr_source_tensor *own;
     int64_t layer;
@@ -28,6 +66,8 @@ enum qr_status qr_source_add(struct qr_source *source, const struct qr_source_te
                        tensor->name, qr_arch_name(source->config.arch));
     if (layer >= source->config.n_layer)
         return QR_OK;
+    if (qkv || strstr(tensor->name, ".ffn_gate_up."))
+        return add_merged(source, tensor, qkv, map, err);
     if (source->n_tensor == source->room)
         return qr_fail(err, QR_INTERNAL, "room for %llu tensors only", (unsigned long long)source->room);
     if (tensor->n_col % info->block != 0)
@@ -54,11 +94,17 @@ static enum qr_status check_agreement(const struct qr_source *source, struct qr_
         const char *part;
         bool expected;
     } parts[] = {
-        {"attn_q.bias", config->qkv_bias},       {"attn_k.bias", config->qkv_bias},
-        {"attn_v.bias", config->qkv_bias},       {"attn_output.bias", config->o_bias},
-        {"ffn_gate.bias", config->mlp_bias},     {"ffn_up.bias", config->mlp_bias},
-        {"ffn_down.bias", config->mlp_bias},     {"attn_q_norm.weight", config->qk_norm},
+        {"attn_q.bias", config->qkv_bias},
+        {"attn_k.bias", config->qkv_bias},
+        {"attn_v.bias", config->qkv_bias},
+        {"attn_output.bias", config->o_bias},
+        {"ffn_gate.bias", config->mlp_bias},
+        {"ffn_up.bias", config->mlp_bias},
+        {"ffn_down.bias", config->mlp_bias},
+        {"attn_q_norm.weight", config->qk_norm},
         {"attn_k_norm.weight", config->qk_norm},
+        {"post_attention_norm.weight", config->post_norms},
+        {"post_ffw_norm.weight", config->post_norms},
     };
     char name[64];
 

@@ -26,6 +26,18 @@ static bool interleaved(const struct qr_source *source, const char *name)
             strcmp(part, ".attn_q.bias") == 0 || strcmp(part, ".attn_k.bias") == 0);
 }
 
+/* Phi-3's gate and up are one matrix, which GGUF files call ffn_up. */
+static void merged_name(const struct qr_source *source, struct qr_source_tensor *tensor)
+{
+    const char *part = strstr(tensor->name, ".ffn_up.weight");
+    char name[sizeof tensor->name];
+
+    if (source->config.arch != QR_ARCH_PHI3 || !part)
+        return;
+    snprintf(name, sizeof name, "%.*s.ffn_gate_up.weight", (int)(part - tensor->name) % 64, tensor->name);
+    memcpy(tensor->name, name, sizeof name);
+}
+
 static enum qr_status add_tensor(struct qr_source *source, const struct qr_gguf_tensor *in, struct qr_err *err)
 {
     struct qr_source_tensor tensor = {.n_row = in->dim[1], .n_col = in->dim[0], .data = in->data};
@@ -39,6 +51,7 @@ static enum qr_status add_tensor(struct qr_source *source, const struct qr_gguf_
                        tensor.name, in->n_dim);
     if (!qr_dtype_from_ggml(in->ggml_type, &tensor.type))
         return unsupported_type(&tensor, in->ggml_type, err);
+    merged_name(source, &tensor);
     tensor.interleaved_rope = interleaved(source, tensor.name);
     return qr_source_add(source, &tensor, in->map, err);
 }
@@ -50,7 +63,7 @@ static enum qr_status add_all(void *ctx, struct qr_err *err)
     uint64_t n = qr_gguf_n_tensor(source->gguf);
 
     QR_TRY(qr_config_from_gguf(source->gguf, &source->config, err));
-    QR_TRY(qr_source_reserve(source, n, err));
+    QR_TRY(qr_source_reserve(source, 3 * n, err)); /* a merged matrix is up to three */
     for (uint64_t i = 0; i < n; i++)
         QR_TRY(add_tensor(source, qr_gguf_tensor_at(source->gguf, i), err));
     return qr_source_finish(source, err);

@@ -178,7 +178,8 @@ static enum qr_status add_tensor(struct qr_source *source, const struct qr_st_te
     snprintf(name, sizeof name, "%s", in->name);
     if (derived && source->config.quant.method != QR_QUANT_FP8)
         snprintf(name, sizeof name, "%.*sweight", (int)(strrchr(in->name, '.') - in->name) + 1, in->name);
-    if (strlen(in->name) >= sizeof name || !qr_tensor_name_from_hf(name, tensor.name, sizeof tensor.name, &ignored))
+    if (strlen(in->name) >= sizeof name ||
+        !qr_tensor_name_from_hf(source->config.arch, name, tensor.name, sizeof tensor.name, &ignored))
         return ignored ? QR_OK
                        : qr_fail(err, QR_UNSUPPORTED,
                                  "the model has a tensor \"%.100s\", which quire does not know for %s models", in->name,
@@ -207,7 +208,7 @@ static enum qr_status add_all(struct qr_source *source, struct qr_err *err)
 
     for (uint64_t i = 0; i < source->n_st; i++)
         n += qr_safetensors_n_tensor(source->st[i]);
-    QR_TRY(qr_source_reserve(source, n, err));
+    QR_TRY(qr_source_reserve(source, 3 * n, err)); /* a merged matrix is up to three */
     for (uint64_t i = 0; i < source->n_st; i++)
         for (uint64_t k = 0; k < qr_safetensors_n_tensor(source->st[i]); k++)
             QR_TRY(add_tensor(source, qr_safetensors_at(source->st[i], k), qr_safetensors_map(source->st[i]), err));

@@ -23,7 +23,7 @@ struct qr_source {
 
 /* Makes room for that many tensors in all; once, before the first qr_source_add. */
 enum qr_status qr_source_reserve(struct qr_source *source, uint64_t room, struct qr_err *err);
-/* A tensor under its canonical name. One whose layer the config does not have is left out; one that no family knows is
+/* A tensor under its canonical name; attn_qkv and ffn_gate_up, which some families merge, come apart. One whose layer the config does not have is left out; one that no family knows is
  * QR_UNSUPPORTED, because it may change the answer. Sets bytes from type and shape. */
 enum qr_status qr_source_add(struct qr_source *source, const struct qr_source_tensor *tensor, const struct qr_map *map,
                              struct qr_err *err);
@@ -54,7 +54,7 @@ enum qr_status qr_source_derived_rows(const struct qr_source *source, const stru
 bool qr_tensor_name_known(const char *name, int64_t *layer);
 /* model.layers.3.mlp.up_proj.weight -> blk.3.ffn_up.weight; false: no such name, *ignored tells whether it is one
  * that means nothing for the answer (rotary tables that old files carry). */
-bool qr_tensor_name_from_hf(const char *hf, char *out, size_t room, bool *ignored);
+bool qr_tensor_name_from_hf(enum qr_arch arch, const char *hf, char *out, size_t room, bool *ignored);
 
 /* "/a/b/model" and "/a/b/model/" -> "model", cut to the room of a config's name. */
 void qr_source_set_name(struct qr_source *source, const char *path);

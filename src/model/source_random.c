@@ -50,6 +50,7 @@ static enum qr_status add_layer(struct qr_source *source, int layer, enum qr_dty
         {"attn_k_norm.weight", QR_F32, 1, c->head_dim, c->qk_norm},
         {"attn_output.weight", type, c->n_embd, q, true},
         {"attn_output.bias", QR_F32, 1, c->n_embd, c->o_bias},
+        {"post_attention_norm.weight", QR_F32, 1, c->n_embd, c->post_norms},
         {"ffn_norm.weight", QR_F32, 1, c->n_embd, true},
         {"ffn_gate.weight", type, c->n_ff, c->n_embd, true},
         {"ffn_gate.bias", QR_F32, 1, c->n_ff, c->mlp_bias},
@@ -57,6 +58,7 @@ static enum qr_status add_layer(struct qr_source *source, int layer, enum qr_dty
         {"ffn_up.bias", QR_F32, 1, c->n_ff, c->mlp_bias},
         {"ffn_down.weight", type, c->n_embd, c->n_ff, true},
         {"ffn_down.bias", QR_F32, 1, c->n_embd, c->mlp_bias},
+        {"post_ffw_norm.weight", QR_F32, 1, c->n_embd, c->post_norms},
     };
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
@@ -73,7 +75,7 @@ enum qr_status qr_source_fill_random(struct qr_source *source, enum qr_dtype typ
         return qr_fail(err, QR_UNSUPPORTED, "random weights cannot be %s, only F32 F16 BF16 Q8_0 Q4_0 Q4_1",
                        qr_dtype_info(type)->name);
     source->random = true;
-    QR_TRY(qr_source_reserve(source, 3 + 18 * (uint64_t)config->n_layer, err));
+    QR_TRY(qr_source_reserve(source, 3 + 20 * (uint64_t)config->n_layer, err));
     QR_TRY(add(source, "token_embd.weight", -1, type, config->n_vocab, config->n_embd, err));
     for (int layer = 0; layer < config->n_layer; layer++)
         QR_TRY(add_layer(source, layer, type, err));

@@ -53,26 +53,41 @@ static json_t *rope_scaling(const struct qr_rope *rope)
     return json_null();
 }
 
+static void set_gemma(const struct qr_config *c, json_t *o, bool *failed)
+{
+    set(o, "hidden_activation", json_string("gelu_pytorch_tanh"), failed);
+    set(o, "query_pre_attn_scalar", json_real(qr_synth_tidy(1 / (c->attn_scale * c->attn_scale))), failed);
+    set(o, "attn_logit_softcapping", c->attn_cap > 0 ? json_real((double)c->attn_cap) : json_null(), failed);
+    set(o, "final_logit_softcapping", c->final_cap > 0 ? json_real((double)c->final_cap) : json_null(), failed);
+    if (c->arch != QR_ARCH_GEMMA3)
+        return;
+    set(o, "rope_local_base_freq", json_real(c->rope_local.theta), failed);
+    set(o, "sliding_window_pattern", json_integer(c->window_period), failed);
+}
+
 static void set_family(const struct qr_config *c, json_t *o, bool *failed)
 {
-    const char *class_name = c->arch == QR_ARCH_QWEN2   ? "Qwen2ForCausalLM"
-                             : c->arch == QR_ARCH_QWEN3 ? "Qwen3ForCausalLM"
-                             : c->window > 0            ? "MistralForCausalLM"
-                                                        : "LlamaForCausalLM";
-    const char *type = c->arch != QR_ARCH_LLAMA ? qr_arch_name(c->arch) : c->window > 0 ? "mistral" : "llama";
-    set(o, "architectures", json_pack("[s]", class_name), failed);
-    set(o, "model_type", json_string(type), failed);
+    static const char *const class_name[QR_N_ARCH][2] = {
+        {"LlamaForCausalLM", "llama"},   {"Qwen2ForCausalLM", "qwen2"},        {"Qwen3ForCausalLM", "qwen3"},
+        {"Gemma2ForCausalLM", "gemma2"}, {"Gemma3ForCausalLM", "gemma3_text"}, {"Phi3ForCausalLM", "phi3"}};
+    bool qwen = c->arch == QR_ARCH_QWEN2 || c->arch == QR_ARCH_QWEN3;
+    bool mistral = c->arch == QR_ARCH_LLAMA && c->window > 0;
+    set(o, "architectures", json_pack("[s]", mistral ? "MistralForCausalLM" : class_name[c->arch][0]), failed);
+    set(o, "model_type", json_string(mistral ? "mistral" : class_name[c->arch][1]), failed);
     if (c->arch != QR_ARCH_QWEN2)
         set(o, "attention_bias", json_boolean(c->qkv_bias), failed);
-    if (c->arch == QR_ARCH_LLAMA) {
+    if (c->arch == QR_ARCH_LLAMA)
         set(o, "mlp_bias", json_boolean(c->mlp_bias), failed);
+    if (c->gelu)
+        set_gemma(c, o, failed);
+    if (!qwen) {
         if (c->window > 0)
             set(o, "sliding_window", json_integer(c->window), failed);
-    } else {
-        set(o, "use_sliding_window", json_boolean(c->window > 0), failed);
-        set(o, "sliding_window", c->window > 0 ? json_integer(c->window) : json_null(), failed);
-        set(o, "max_window_layers", json_integer(c->window > 0 ? c->window_from : c->n_layer), failed);
+        return;
     }
+    set(o, "use_sliding_window", json_boolean(c->window > 0), failed);
+    set(o, "sliding_window", c->window > 0 ? json_integer(c->window) : json_null(), failed);
+    set(o, "max_window_layers", json_integer(c->window > 0 ? c->window_from : c->n_layer), failed);
 }
 
 static json_t *config_json(const struct qr_synth *s)
@@ -91,7 +106,8 @@ static json_t *config_json(const struct qr_synth *s)
     set_family(c, o, &failed);
     for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++)
         set(o, size[i].key, json_integer(size[i].value), &failed);
-    set(o, "hidden_act", json_string("silu"), &failed);
+    if (!c->gelu)
+        set(o, "hidden_act", json_string("silu"), &failed);
     set(o, "rms_norm_eps", json_real(qr_synth_tidy(c->norm_eps)), &failed);
     set(o, "rope_theta", json_real(c->rope.theta), &failed);
     set(o, "rope_scaling", rope_scaling(&c->rope), &failed);

@@ -107,6 +107,10 @@ static void model_keys(struct keys *k, const struct qr_synth *s)
         key_string(k, ".rope.scaling.type", "linear");
         key_f32(k, ".rope.scaling.factor", (float)c->rope.factor);
     }
+    if (c->attn_cap > 0)
+        key_f32(k, ".attn_logit_softcapping", c->attn_cap);
+    if (c->final_cap > 0)
+        key_f32(k, ".final_logit_softcapping", c->final_cap);
     if (c->gen_temperature >= 0)
         key_f32(k, "general.sampling.temp", c->gen_temperature);
     if (c->gen_top_p >= 0)
@@ -192,7 +196,11 @@ static enum qr_status header(const struct qr_synth *s, bool factors, struct qr_b
 
     qr_buf_puts(out, "GGUF");
     put_u32(out, 3);
-    put_u64(out, n_tensor + (factors ? 1 : 0));
+    uint64_t n_listed = factors ? 1 : 0;
+    struct qr_source_tensor merged;
+    for (uint64_t i = 0; i < n_tensor; i++)
+        n_listed += qr_synth_listed(s->source, i, true, &merged) != NULL;
+    put_u64(out, n_listed);
     put_u64(out, k.n);
     qr_buf_append(out, k.buf.data, k.buf.len);
     bool failed = k.buf.failed;
@@ -201,7 +209,9 @@ static enum qr_status header(const struct qr_synth *s, bool factors, struct qr_b
         put_info(out, "rope_freqs.weight", true, (uint64_t)s->config->head_dim / 2, 1, 0,
                  (uint64_t)s->config->head_dim / 2 * sizeof(float), &offset);
     for (uint64_t i = 0; i < n_tensor; i++) {
-        const struct qr_source_tensor *t = qr_source_at(s->source, i);
+        const struct qr_source_tensor *t = qr_synth_listed(s->source, i, true, &merged);
+        if (!t)
+            continue;
         put_info(out, t->name, qr_synth_is_vector(t), t->n_col, t->n_row, qr_dtype_info(t->type)->ggml_type, t->bytes,
                  &offset);
     }

@@ -11,7 +11,7 @@ struct shard {
 };
 
 /* "blk.3.attn_q.weight" -> "model.layers.3.self_attn.q_proj.weight" */
-static bool hf_name(const char *name, char *out, size_t size)
+static bool hf_name(const struct qr_config *config, const char *name, char *out, size_t size)
 {
     static const char *const table[][2] = {
         {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
@@ -21,11 +21,22 @@ static bool hf_name(const char *name, char *out, size_t size)
         {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
         {"ffn_down", "mlp.down_proj"},       {"token_embd", "model.embed_tokens"},
         {"output_norm", "model.norm"},       {"output", "lm_head"},
+        {"attn_qkv", "self_attn.qkv_proj"},  {"ffn_gate_up", "mlp.gate_up_proj"},
     };
+    static const char *const sandwich[][2] = {{"post_attention_norm", "post_attention_layernorm"},
+                                              {"ffn_norm", "pre_feedforward_layernorm"},
+                                              {"post_ffw_norm", "post_feedforward_layernorm"}};
     int layer = -1, used = 0;
     if (sscanf(name, "blk.%d.%n", &layer, &used) == 1 && used > 0)
         name += used;
     const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && config->post_norms && i < 3; i++) {
+        if (strlen(sandwich[i][0]) == (size_t)(dot - name) &&
+            strncmp(sandwich[i][0], name, (size_t)(dot - name)) == 0) {
+            snprintf(out, size, "model.layers.%d.%s%s", layer, sandwich[i][1], dot);
+            return true;
+        }
+    }
     for (size_t i = 0; dot && i < sizeof(table) / sizeof(table[0]); i++) {
         if (strlen(table[i][0]) != (size_t)(dot - name) || strncmp(table[i][0], name, (size_t)(dot - name)) != 0)
             continue;
@@ -60,9 +71,12 @@ static enum qr_status header(const struct qr_synth *s, const struct shard *shard
     json_t *o = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     uint64_t offset = 0;
     for (uint64_t i = shard->first; o && i < shard->first + shard->n; i++) {
-        const struct qr_source_tensor *t = qr_source_at(s->source, i);
+        struct qr_source_tensor merged;
+        const struct qr_source_tensor *t = qr_synth_listed(s->source, i, false, &merged);
         char name[160];
-        if (!hf_name(t->name, name, sizeof(name))) {
+        if (!t)
+            continue;
+        if (!hf_name(s->config, t->name, name, sizeof(name))) {
             json_decref(o);
             return qr_fail(err, QR_INTERNAL, "tensor '%s' has no name in the Hugging Face layout", t->name);
         }
@@ -127,7 +141,10 @@ static struct shard *cut(const struct qr_synth *s, uint64_t *n_shard)
     for (uint64_t i = 0; shard && i < n; i++) {
         uint64_t bytes = qr_source_at(s->source, i)->bytes, sum = 0;
         struct shard *last = *n_shard > 0 ? &shard[*n_shard - 1] : NULL;
-        bool fits = last && (s->shard_bytes == 0 || (qr_add_u64(last->bytes, bytes, &sum) && sum <= s->shard_bytes));
+        struct qr_source_tensor merged;
+        bool joined = !qr_synth_listed(s->source, i, false, &merged); /* to the one before */
+        bool fits = joined ||
+                    (last && (s->shard_bytes == 0 || (qr_add_u64(last->bytes, bytes, &sum) && sum <= s->shard_bytes)));
         if (!fits) {
             last = &shard[(*n_shard)++];
             last->first = i;
@@ -146,7 +163,11 @@ static enum qr_status write_index(const struct qr_synth *s, const struct shard *
     for (uint64_t k = 0; k < n_shard; k++) {
         for (uint64_t i = shard[k].first; i < shard[k].first + shard[k].n; i++) {
             char name[160], file[64];
-            hf_name(qr_source_at(s->source, i)->name, name, sizeof(name)); /* known: the shard's header has it */
+            struct qr_source_tensor merged;
+            const struct qr_source_tensor *t = qr_synth_listed(s->source, i, false, &merged);
+            if (!t)
+                continue;
+            hf_name(s->config, t->name, name, sizeof(name)); /* known: the shard's header has it */
             shard_name(s, k, n_shard, file);
             failed |= json_object_set_new(map, name, json_string(file));
         }
@@ -173,6 +194,7 @@ static enum qr_status write_tensors(struct qr_synth *s, const struct shard *shar
 enum qr_status qr_synth_hf(struct qr_synth *s, const char *dir, struct qr_err *err)
 {
     struct qr_synth_vocab vocab;
+    s->norm_less_one = s->config->norm_plus_one;
     QR_TRY(qr_synth_config(s, dir, err));
     QR_TRY(qr_synth_vocab_make(s->config, &vocab, err));
     enum qr_status status = qr_synth_tokenizer(s, &vocab, dir, err);

@@ -16,6 +16,7 @@ struct qr_synth {
     bool (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *ctx;
     uint64_t done, total; /* bytes of tensors */
+    bool norm_less_one;   /* norms are written less one: Gemma's Hugging Face files */
 };
 
 /* synth_stream.c */
@@ -24,6 +25,10 @@ enum qr_status qr_synth_put(FILE *file, const char *path, const void *data, uint
  * llama, first half and second half in turn; 0: as they are. */
 enum qr_status qr_synth_tensor(struct qr_synth *synth, const struct qr_source_tensor *tensor, uint32_t interleave,
                                FILE *file, const char *path, struct qr_err *err);
+/* Tensor i as a file lists it: Phi-3's files have q, k, v as one matrix and gate, up as another (out gets its name, rows and
+ * bytes; the rows are those of the tensors from i on). NULL: it is in the one before. */
+const struct qr_source_tensor *qr_synth_listed(const struct qr_source *source, uint64_t i, bool gguf,
+                                               struct qr_source_tensor *out);
 /* A norm or a bias: one dimension in a file. */
 bool qr_synth_is_vector(const struct qr_source_tensor *tensor);
 /* The shortest decimal number that reads back as this float: 1e-6f gives 1e-06, not 9.99999997e-07. */

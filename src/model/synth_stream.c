@@ -67,6 +67,16 @@ static void interleave_vector(uint8_t *data, uint64_t n, uint32_t head_dim, uint
         memcpy(data + i * sizeof(float), copy + own_row(i, head_dim) * sizeof(float), sizeof(float));
 }
 
+static void take_one_off(uint8_t *data, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        float x;
+        memcpy(&x, data + i * sizeof x, sizeof x);
+        x -= 1;
+        memcpy(data + i * sizeof x, &x, sizeof x);
+    }
+}
+
 static enum qr_status stream(struct qr_synth *s, struct chunk *c, uint64_t n_row_chunk, FILE *file, const char *path,
                              struct qr_err *err)
 {
@@ -88,6 +98,8 @@ static enum qr_status stream(struct qr_synth *s, struct chunk *c, uint64_t n_row
         }
         if (vector && interleave > 0 && c->tensor->type == QR_F32)
             interleave_vector(c->out, c->tensor->n_col, interleave, c->out + c->row_bytes);
+        if (s->norm_less_one && vector && c->tensor->type == QR_F32 && strstr(c->tensor->name, "_norm."))
+            take_one_off(c->out, c->tensor->n_col);
         QR_TRY(qr_synth_put(file, path, c->out, c->n * c->row_bytes, err));
         s->done += c->n * c->row_bytes;
         if (s->progress && !s->progress(s->ctx, s->done, s->total))
@@ -116,4 +128,35 @@ enum qr_status qr_synth_tensor(struct qr_synth *s, const struct qr_source_tensor
     free(c.status);
     free(c.error);
     return status;
+}
+
+/* The tensor's name behind its layer; NULL: it is in none. */
+static const char *part_of(const char *name)
+{
+    return strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
+}
+
+const struct qr_source_tensor *qr_synth_listed(const struct qr_source *source, uint64_t i, bool gguf,
+                                               struct qr_source_tensor *out)
+{
+    const struct qr_source_tensor *t = qr_source_at(source, i);
+    const char *part = part_of(t->name);
+    if (qr_source_config(source)->arch != QR_ARCH_PHI3 || !part)
+        return t;
+    bool qkv = strcmp(part, ".attn_q.weight") == 0;
+    if (strcmp(part, ".attn_k.weight") == 0 || strcmp(part, ".attn_v.weight") == 0 ||
+        strcmp(part, ".ffn_up.weight") == 0)
+        return NULL;
+    if (!qkv && strcmp(part, ".ffn_gate.weight") != 0)
+        return t;
+    *out = *t;
+    snprintf(out->name, sizeof out->name, "%.*s.%s.weight", (int)(part - t->name) % 64, t->name,
+             qkv    ? "attn_qkv"
+             : gguf ? "ffn_up"
+                    : "ffn_gate_up");
+    for (uint64_t k = 1; k <= (qkv ? 2u : 1u); k++) {
+        out->n_row += qr_source_at(source, i + k)->n_row;
+        out->bytes += qr_source_at(source, i + k)->bytes;
+    }
+    return out;
 }

@@ -1,5 +1,5 @@
 /* tensor_names.c - the canonical names of tensors, and what Hugging Face files call them (modeling_llama.py,
- * modeling_qwen2.py, modeling_qwen3.py of transformers; the right column is GGUF's). */
+ * modeling_qwen2.py, modeling_qwen3.py, modeling_gemma2.py, modeling_gemma3.py, modeling_phi3.py of transformers; the right column is GGUF's). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +16,33 @@ static const struct pair outside[] = {
     {"model.norm", "output_norm", false},
     {"lm_head", "output", false},
     {NULL, "rope_freqs", false},
+    {NULL, "rope_factors_long", false},
+    {NULL, "rope_factors_short", false},
 };
 
 static const struct pair inside[] = {
-    {"input_layernorm", "attn_norm", false},    {"self_attn.q_proj", "attn_q", true},
-    {"self_attn.k_proj", "attn_k", true},       {"self_attn.v_proj", "attn_v", true},
-    {"self_attn.o_proj", "attn_output", true},  {"self_attn.q_norm", "attn_q_norm", false},
-    {"self_attn.k_norm", "attn_k_norm", false}, {"post_attention_layernorm", "ffn_norm", false},
-    {"mlp.gate_proj", "ffn_gate", true},        {"mlp.up_proj", "ffn_up", true},
+    {"input_layernorm", "attn_norm", false},
+    {"self_attn.q_proj", "attn_q", true},
+    {"self_attn.k_proj", "attn_k", true},
+    {"self_attn.v_proj", "attn_v", true},
+    {"self_attn.o_proj", "attn_output", true},
+    {"self_attn.q_norm", "attn_q_norm", false},
+    {"self_attn.k_norm", "attn_k_norm", false},
+    {"post_attention_layernorm", "ffn_norm", false},
+    {"mlp.gate_proj", "ffn_gate", true},
+    {"mlp.up_proj", "ffn_up", true},
     {"mlp.down_proj", "ffn_down", true},
+    {"self_attn.qkv_proj", "attn_qkv", false},
+    {"mlp.gate_up_proj", "ffn_gate_up", false},
+    {NULL, "post_attention_norm", false},
+    {NULL, "post_ffw_norm", false},
+};
+
+/* Where norms stand behind attention and MLP too, the second of Llama's names has another meaning. */
+static const struct pair inside_gemma[] = {
+    {"post_attention_layernorm", "post_attention_norm", false},
+    {"pre_feedforward_layernorm", "ffn_norm", false},
+    {"post_feedforward_layernorm", "post_ffw_norm", false},
 };
 
 #define N(array) (sizeof(array) / sizeof(array)[0])
@@ -69,20 +87,52 @@ bool qr_tensor_name_known(const char *name, int64_t *layer)
     return false;
 }
 
-bool qr_tensor_name_from_hf(const char *hf, char *out, size_t room, bool *ignored)
+/* The text part of a model that sees, too, has a word in front of all its names. */
+static const char *text_part(const char *hf)
+{
+    static const char front[] = "language_model.";
+
+    return strncmp(hf, front, sizeof front - 1) == 0 ? hf + sizeof front - 1 : hf;
+}
+
+static const char *kind_in_layer(const char *rest, bool gemma, const char **own)
+{
+    const char *kind;
+
+    for (size_t i = 0; gemma && i < N(inside_gemma); i++)
+        if ((kind = kind_of(rest, inside_gemma[i].hf, inside_gemma[i].bias))) {
+            *own = inside_gemma[i].own;
+            return kind;
+        }
+    for (size_t i = 0; i < N(inside); i++)
+        if ((kind = kind_of(rest, inside[i].hf, inside[i].bias))) {
+            *own = inside[i].own;
+            return kind;
+        }
+    return NULL;
+}
+
+bool qr_tensor_name_from_hf(enum qr_arch arch, const char *hf, char *out, size_t room, bool *ignored)
 {
     static const char in_layers[] = "model.layers.";
-    const char *kind, *rest;
+    bool gemma = arch == QR_ARCH_GEMMA2 || arch == QR_ARCH_GEMMA3;
+    const char *kind, *rest, *own;
+    char inner[160];
     int64_t layer;
 
     *ignored = strstr(hf, "rotary_emb.inv_freq") != NULL;
+    if (arch == QR_ARCH_GEMMA3) {
+        hf = text_part(hf);
+        if (strncmp(hf, "model.language_model.", 21) == 0 && /* the same in files of transformers 5 */
+            (size_t)snprintf(inner, sizeof inner, "model.%s", hf + 21) < sizeof inner)
+            hf = inner;
+        *ignored |= strstr(hf, "vision_tower.") || strstr(hf, "multi_modal_projector.");
+    }
     for (size_t i = 0; i < N(outside); i++)
         if ((kind = kind_of(hf, outside[i].hf, outside[i].bias)))
             return (size_t)snprintf(out, room, "%s%s", outside[i].own, kind) < room;
     if (strncmp(hf, in_layers, sizeof in_layers - 1) != 0 || !(rest = layer_of(hf + sizeof in_layers - 1, &layer)))
         return false;
-    for (size_t i = 0; i < N(inside); i++)
-        if ((kind = kind_of(rest, inside[i].hf, inside[i].bias)))
-            return (size_t)snprintf(out, room, "blk.%lld.%s%s", (long long)layer, inside[i].own, kind) < room;
-    return false;
+    kind = kind_in_layer(rest, gemma, &own);
+    return kind && (size_t)snprintf(out, room, "blk.%lld.%s%s", (long long)layer, own, kind) < room;
 }

@@ -192,6 +192,10 @@ static enum qr_status describe_layer(struct qr_weights_build *b, int n, struct q
     }
     QR_TRY(add_storage(b, n, "attn_output", n_q, 1, &o, err));
     QR_TRY(add_vector(b, n, "ffn_norm", n_embd, 0, &layer->ffn_norm, err));
+    if (c->post_norms) {
+        QR_TRY(add_vector(b, n, "post_attention_norm", n_embd, 0, &layer->post_attn_norm, err));
+        QR_TRY(add_vector(b, n, "post_ffw_norm", n_embd, 0, &layer->post_ffn_norm, err));
+    }
     QR_TRY(add_storage(b, n, "ffn_gate_up", n_embd, 2, gate_up, err));
     return add_storage(b, n, "ffn_down", n_ff, 1, &down, err);
 }
@@ -222,8 +226,8 @@ static enum qr_status describe(struct qr_weights_build *b, struct qr_err *err)
     struct part embd = {"token_embd", (uint64_t)c->n_vocab, false, 0, &w->embd};
     const struct qr_source_tensor *tensor;
 
-    /* 7 matrices, 4 norms, 7 biases a layer; embedding, head, norm and frequencies */
-    b->room = 18 * c->n_layer + 4;
+    /* 7 matrices, 6 norms, 7 biases a layer; embedding, head, norm and three kinds of frequencies */
+    b->room = 20 * c->n_layer + 6;
     b->item = qr_arena_array(b->arena, (size_t)b->room, sizeof(*b->item));
     b->patch = qr_arena_array(b->arena, (size_t)b->room, sizeof(*b->patch));
     w->layer = qr_arena_array(b->arena, (size_t)c->n_layer, sizeof(*w->layer));
@@ -232,6 +236,10 @@ static enum qr_status describe(struct qr_weights_build *b, struct qr_err *err)
     QR_TRY(add_storage(b, -1, "token_embd", (uint64_t)c->n_embd, 1, &embd, err));
     if (find(b, "rope_freqs", "weight", 1, (uint64_t)c->head_dim / 2, &tensor, NULL) != QR_NOTFOUND)
         QR_TRY(add_vector(b, -1, "rope_freqs", (uint64_t)c->head_dim / 2, 0, &w->rope_freq_factors, err));
+    if (c->rope.kind == QR_ROPE_LONGROPE && c->rope.n_factor == 0) {
+        QR_TRY(add_vector(b, -1, "rope_factors_long", (uint64_t)c->head_dim / 2, 0, &w->rope_long, err));
+        QR_TRY(add_vector(b, -1, "rope_factors_short", (uint64_t)c->head_dim / 2, 0, &w->rope_short, err));
+    }
     for (int i = 0; i < c->n_layer; i++)
         QR_TRY(describe_layer(b, i, &w->layer[i], err));
     QR_TRY(add_vector(b, -1, "output_norm", (uint64_t)c->n_embd, 0, &w->output_norm, err));

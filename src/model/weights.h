@@ -14,18 +14,20 @@ struct qr_layer_weights {
     struct qr_vector q_norm, k_norm; /* [head_dim]; data NULL: none */
     struct qr_weight o;              /* [n_embd, n_head*head_dim] */
     struct qr_vector ffn_norm;       /* [n_embd] */
-    struct qr_weight gate, up;       /* [n_ff, n_embd]: views of one storage */
-    struct qr_weight down;           /* [n_embd, n_ff] */
+    struct qr_vector post_attn_norm, post_ffn_norm; /* [n_embd]; data NULL: none */
+    struct qr_weight gate, up;                      /* [n_ff, n_embd]: views of one storage */
+    struct qr_weight down;                          /* [n_embd, n_ff] */
 };
 
 struct qr_weights {
     const struct qr_config *config;
-    struct qr_weight embd;              /* [n_vocab, n_embd] */
-    struct qr_weight head;              /* [n_vocab, n_embd]; the storage of embd when tied */
-    struct qr_vector output_norm;       /* [n_embd] */
-    struct qr_vector rope_freq_factors; /* [head_dim/2] from the GGUF's rope_freqs; data NULL: none */
-    struct qr_layer_weights *layer;     /* [n_layer] */
-    uint64_t bytes;                     /* all that was allocated for storage */
+    struct qr_weight embd;                  /* [n_vocab, n_embd] */
+    struct qr_weight head;                  /* [n_vocab, n_embd]; the storage of embd when tied */
+    struct qr_vector output_norm;           /* [n_embd] */
+    struct qr_vector rope_freq_factors;     /* [head_dim/2] from the GGUF's rope_freqs; data NULL: none */
+    struct qr_vector rope_long, rope_short; /* the same of longrope; data NULL: none */
+    struct qr_layer_weights *layer;         /* [n_layer] */
+    uint64_t bytes;                         /* all that was allocated for storage */
     uint64_t bytes_by_type[QR_N_DTYPE];
 };
 

@@ -140,7 +140,11 @@ static enum qr_status fill_vector(const struct packing *p, struct qr_err *err)
     if (!qr_weights_finite(tensor->type, p->scratch, tensor->n_col))
         return qr_fail(err, QR_FORMAT, "tensor '%s' holds NaN or infinity: the file is damaged", tensor->name);
     if (item->n_pair == 0) {
+        bool less_one = p->build->weights.config->norm_plus_one && qr_source_dir(p->build->source) &&
+                        strstr(tensor->name, "_norm.weight");
         qr_dequant(tensor->type, p->scratch, out, tensor->n_col);
+        for (uint64_t i = 0; less_one && i < tensor->n_col; i++)
+            out[i] += 1;
         return QR_OK;
     }
     float *in_file_order = malloc(tensor->n_col * sizeof(float));

@@ -119,6 +119,8 @@ static const char *fault_of_heads(const struct qr_plan *plan, const struct qr_op
         return "n_head is no multiple of n_kv_head";
     if ((op->code == QR_OP_ROPE || op->code == QR_OP_ROPE_STORE) && !plan->inv_freq)
         return "the plan has no rope frequencies";
+    if ((op->code == QR_OP_ROPE || op->code == QR_OP_ROPE_STORE) && op->local && !plan->inv_freq_local)
+        return "the plan has no rope frequencies for local layers";
     if (op->code != QR_OP_ROPE && op->layer < 0)
         return "keys and values belong to a layer";
     return NULL;
@@ -201,7 +203,12 @@ static const char *fault_of_shape(const struct qr_plan *plan, const struct qr_op
     case QR_OP_ATTENTION:
         fault = fault_of_heads(plan, op);
         return fault ? fault : fault_of_attention(op, in[0], out[0]);
+    case QR_OP_SCALE:
+        return isfinite(op->factor) ? NULL : "the factor is not finite";
+    case QR_OP_SOFT_CAP:
+        return op->soft_cap > 0 && isfinite(op->soft_cap) ? NULL : "the soft cap is not a positive number";
     case QR_OP_SILU:
+    case QR_OP_GELU:
     case QR_N_OPCODE:
         break;
     }

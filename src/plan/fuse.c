@@ -103,7 +103,8 @@ static struct qr_plan *copy_plan(const struct qr_plan *plan)
     copy->value = qr_arena_array(arena, (size_t)plan->n_value + (size_t)plan->n_op / 2 + 1, sizeof *copy->value);
     copy->op = qr_arena_array(arena, (size_t)plan->n_op + 1, sizeof *copy->op);
     float *inv_freq = qr_arena_array(arena, plan->head_dim / 2 + 1, sizeof *inv_freq);
-    if (!copy->model || !copy->value || !copy->op || !inv_freq)
+    float *local = qr_arena_array(arena, plan->head_dim / 2 + 1, sizeof *local);
+    if (!copy->model || !copy->value || !copy->op || !inv_freq || !local)
         goto fail;
     for (int i = 0; i < plan->n_value; i++) {
         copy->value[i] = plan->value[i];
@@ -119,6 +120,9 @@ static struct qr_plan *copy_plan(const struct qr_plan *plan)
     if (plan->inv_freq)
         memcpy(inv_freq, plan->inv_freq, plan->head_dim / 2 * sizeof *inv_freq);
     copy->inv_freq = plan->inv_freq ? inv_freq : NULL;
+    if (plan->inv_freq_local)
+        memcpy(local, plan->inv_freq_local, plan->head_dim / 2 * sizeof *local);
+    copy->inv_freq_local = plan->inv_freq_local ? local : NULL;
     return copy;
 fail:
     qr_arena_destroy(arena);

@@ -131,7 +131,7 @@ static int match_rope_store(struct qr_plan *plan, int i, struct qr_op *fused)
     const struct qr_op *rope_q = &plan->op[i], *rope_k = rope_q + 1, *store = rope_q + 2;
     int q = rope_q->in[0], k = rope_k->in[0], v = store->in[1];
     if (store->in[0] != k || rope_k->n_head != store->n_kv_head || rope_q->head_dim != store->head_dim ||
-        rope_k->head_dim != store->head_dim || rope_q->layer != store->layer)
+        rope_k->head_dim != store->head_dim || rope_q->layer != store->layer || rope_q->local != rope_k->local)
         return 0;
     if (qr_values_overlap(plan, q, k) || qr_values_overlap(plan, q, v) || qr_values_overlap(plan, k, v))
         return 0;
@@ -140,6 +140,7 @@ static int match_rope_store(struct qr_plan *plan, int i, struct qr_op *fused)
     *fused = *store;
     fused->code = QR_OP_ROPE_STORE;
     fused->n_head = rope_q->n_head;
+    fused->local = rope_q->local;
     fused->n_in = 3;
     fused->n_out = 1;
     fused->in[0] = fused->out[0] = q;

@@ -22,6 +22,9 @@ static const struct qr_opcode_info INFO[QR_N_OPCODE] = {
     [QR_OP_MUL] = {"MUL", 2, 1, true, true},
     [QR_OP_SILU_MUL] = {"SILU_MUL", 2, 1, true, true},
     [QR_OP_GATHER] = {"GATHER", 1, 1, false, false},
+    [QR_OP_SCALE] = {"SCALE", 1, 1, true, true},
+    [QR_OP_GELU] = {"GELU", 1, 1, true, true},
+    [QR_OP_SOFT_CAP] = {"SOFT_CAP", 1, 1, true, true},
 };
 _Static_assert(QR_N_OPCODE < 32, "opcodes stay under 32");
 

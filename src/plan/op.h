@@ -30,6 +30,9 @@ enum qr_opcode {
     QR_OP_MUL,         /* x *= y, in place                                      in x, y; out x */
     QR_OP_SILU_MUL,    /* x = silu(x) * y, in place                             in x, y; out x */
     QR_OP_GATHER,      /* y = the rows of x that want logits                    in x [T, .]; out y [R, .] */
+    QR_OP_SCALE,       /* x = x * factor, in place */
+    QR_OP_GELU,        /* x = gelu(x) by its tanh formula, in place */
+    QR_OP_SOFT_CAP,    /* x = soft_cap * tanh(x / soft_cap), in place */
     QR_N_OPCODE        /* stays under 32 */
 };
 
@@ -61,7 +64,9 @@ struct qr_op {
     float eps;                            /* norms */
     uint32_t n_head, n_kv_head, head_dim; /* ROPE (n_head: heads in x), KV_STORE, ROPE_STORE, ATTENTION */
     float attn_scale;                     /* ATTENTION: 1/sqrt(head_dim) */
-    float soft_cap;                       /* ATTENTION: cap*tanh(s/cap); 0: none */
+    float soft_cap;                       /* ATTENTION, SOFT_CAP: cap*tanh(s/cap); ATTENTION: 0: none */
+    float factor;                         /* SCALE */
+    bool local;                           /* ROPE, ROPE_STORE: turn by inv_freq_local */
     int32_t window;                       /* ATTENTION: keys at most that far back, counting the token itself; 0: all */
 };
 
@@ -73,9 +78,10 @@ struct qr_plan {
     struct qr_value *value; /* [n_value] */
     int logits;             /* value [R, n_vocab] */
     uint32_t n_layer, n_kv_head, head_dim, n_vocab, n_embd;
-    const float *inv_freq; /* [head_dim/2] angle of position p for pair i: p * inv_freq[i] */
-    float rope_scale;      /* cos and sin are multiplied by it (yarn); 1 else */
-    uint32_t fuse_mask;    /* the passes that ran */
+    const float *inv_freq;       /* [head_dim/2] angle of position p for pair i: p * inv_freq[i] */
+    float rope_scale;            /* cos and sin are multiplied by it (yarn, longrope); 1 else */
+    const float *inv_freq_local; /* [head_dim/2] of ops with local set, not scaled; NULL: there are none */
+    uint32_t fuse_mask;          /* the passes that ran */
 };
 
 struct qr_opcode_info {

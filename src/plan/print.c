@@ -116,6 +116,15 @@ static void formula(const struct qr_plan *plan, const struct qr_op *op, char *te
     case QR_OP_GATHER:
         snprintf(text, room, "%s = the R rows of %s", out[0], in[0]);
         break;
+    case QR_OP_SCALE:
+        snprintf(text, room, "%s *= %.6g", out[0], (double)op->factor);
+        break;
+    case QR_OP_GELU:
+        snprintf(text, room, "%s = gelu(%s)", out[0], in[0]);
+        break;
+    case QR_OP_SOFT_CAP:
+        snprintf(text, room, "%s = %g tanh(%s / %g)", out[0], (double)op->soft_cap, in[0], (double)op->soft_cap);
+        break;
     case QR_N_OPCODE:
         text[0] = 0;
         break;
@@ -171,6 +180,8 @@ static void put_parameters(struct qr_buf *out, const struct qr_op *op, int layer
         qr_buf_printf(out, "%u heads of %u", op->n_kv_head, op->head_dim);
     if (op->code == QR_OP_ROPE_STORE && !op->scale[0])
         qr_buf_printf(out, "%u + %u heads of %u", op->n_head, op->n_kv_head, op->head_dim);
+    if (op->local)
+        qr_buf_puts(out, ", local frequencies");
     if (op->code != QR_OP_ATTENTION)
         return;
     qr_buf_printf(out, "%u heads on %u of %u", op->n_head, op->n_kv_head, op->head_dim);

@@ -11,13 +11,6 @@ enum { HEAD_DIM = 64, HALF = HEAD_DIM / 2 };
 
 static const struct qr_vector NONE = {0};
 
-static struct qr_config config_of(struct qr_rope rope)
-{
-    struct qr_config c = {.head_dim = HEAD_DIM};
-    c.rope = rope;
-    return c;
-}
-
 static long double base(double theta, int i)
 {
     return powl((long double)theta, -2.0L * i / HEAD_DIM);
@@ -25,9 +18,8 @@ static long double base(double theta, int i)
 
 static void frequencies(struct qr_rope rope, const struct qr_vector *factors, float out[HALF])
 {
-    struct qr_config c = config_of(rope);
     struct qr_err err;
-    if (qr_rope_inv_freq(&c, factors, out, &err))
+    if (qr_rope_inv_freq(&rope, HEAD_DIM, 4096, factors, out, &err))
         fail_msg("%s", err.message);
 }
 
@@ -35,7 +27,7 @@ static void by_default_theta_to_the_minus_2i_over_d(void **state)
 {
     (void)state;
     float f[HALF];
-    frequencies((struct qr_rope){QR_ROPE_DEFAULT, 1e6, 0, 0, 0, 0}, &NONE, f);
+    frequencies((struct qr_rope){.theta = 1e6}, &NONE, f);
     for (int i = 0; i < HALF; i++)
         assert_true(f[i] == (float)base(1e6, i));
     assert_true(f[0] == 1);
@@ -45,7 +37,7 @@ static void linear_divides(void **state)
 {
     (void)state;
     float f[HALF];
-    frequencies((struct qr_rope){QR_ROPE_LINEAR, 1e4, 2.5, 0, 0, 0}, &NONE, f);
+    frequencies((struct qr_rope){.kind = QR_ROPE_LINEAR, .theta = 1e4, .factor = 2.5}, &NONE, f);
     for (int i = 0; i < HALF; i++)
         assert_true(fabsf(f[i] / (float)(base(1e4, i) / 2.5L) - 1) < 1e-6F);
 }
@@ -56,7 +48,13 @@ static void llama3_stretches_long_wavelengths(void **state)
     (void)state;
     float f[HALF];
     int kept = 0, blended = 0, stretched = 0;
-    frequencies((struct qr_rope){QR_ROPE_LLAMA3, 5e5, 32, 1, 4, 8192}, &NONE, f);
+    frequencies((struct qr_rope){.kind = QR_ROPE_LLAMA3,
+                                 .theta = 5e5,
+                                 .factor = 32,
+                                 .low_freq_factor = 1,
+                                 .high_freq_factor = 4,
+                                 .original_max_len = 8192},
+                &NONE, f);
     for (int i = 0; i < HALF; i++) {
         long double freq = base(5e5, i), wavelength = 2 * acosl(-1) / freq, want;
         if (wavelength < 8192 / 4.0L) {
@@ -75,6 +73,57 @@ static void llama3_stretches_long_wavelengths(void **state)
     assert_true(kept > 5 && blended > 1 && stretched > 5);
 }
 
+/* YaRN: gamma of the paper's equation 18 over turns, which with whole ends of the ramp is transformers' ramp over pairs. */
+static void yarn_keeps_fast_pairs_and_stretches_slow_ones(void **state)
+{
+    (void)state;
+    float f[HALF];
+    int kept = 0, blended = 0, stretched = 0;
+    struct qr_rope rope = {
+        .kind = QR_ROPE_YARN, .theta = 1e6, .factor = 4, .original_max_len = 32768, .beta_fast = 32, .beta_slow = 1};
+    frequencies(rope, &NONE, f);
+    long double low = floorl(HEAD_DIM * logl(32768 / (32 * 2 * acosl(-1))) / (2 * logl(1e6L)));
+    long double high = ceill(HEAD_DIM * logl(32768 / (2 * acosl(-1))) / (2 * logl(1e6L)));
+    for (int i = 0; i < HALF; i++) {
+        long double ramp = (i - low) / (high - low), want = base(1e6, i);
+        ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
+        kept += ramp == 0;
+        stretched += ramp == 1;
+        blended += ramp > 0 && ramp < 1;
+        want = want / 4 * ramp + want * (1 - ramp);
+        assert_true(fabsf(f[i] / (float)want - 1) < 1e-6F);
+    }
+    assert_true(kept > 5 && blended > 3 && stretched > 3);
+    assert_true(fabsf(qr_rope_scale(&rope, 131072) - (0.1F * logf(4) + 1)) < 1e-6F);
+    rope.mscale = 0.707;
+    rope.mscale_all_dim = 1;
+    assert_true(fabs((double)qr_rope_scale(&rope, 0) - (0.0707 * log(4) + 1) / (0.1 * log(4) + 1)) < 1e-6);
+    rope.attention_factor = 1.5;
+    assert_true(qr_rope_scale(&rope, 0) == 1.5F);
+}
+
+/* LongRoPE: short factors up to the original context, long ones beyond; cos and sin by sqrt(1 + ln s / ln original). */
+static void longrope_has_two_sets_of_factors(void **state)
+{
+    (void)state;
+    float f[HALF];
+    struct qr_err err;
+    struct qr_rope rope = {.kind = QR_ROPE_LONGROPE, .theta = 1e4, .original_max_len = 4096, .n_factor = HALF};
+    for (int i = 0; i < HALF; i++) {
+        rope.short_factor[i] = 1 + (float)i / 64;
+        rope.long_factor[i] = 2 + (float)i;
+    }
+    for (int context = 4095; context <= 4097; context++) {
+        assert_int_equal(qr_rope_inv_freq(&rope, HEAD_DIM, context, NULL, f, &err), QR_OK);
+        for (int i = 0; i < HALF; i++) {
+            float factor = context > 4096 ? 2 + (float)i : 1 + (float)i / 64;
+            assert_true(fabsf(f[i] * factor / (float)base(1e4, i) - 1) < 1e-6F);
+        }
+    }
+    assert_true(fabs((double)qr_rope_scale(&rope, 131072) - sqrt(1 + log(32) / log(4096))) < 1e-6);
+    assert_true(qr_rope_scale(&rope, 4096) == 1);
+}
+
 static void the_files_factors_divide(void **state)
 {
     (void)state;
@@ -82,7 +131,7 @@ static void the_files_factors_divide(void **state)
     for (int i = 0; i < HALF; i++)
         factor[i] = 1 + (float)i;
     struct qr_vector vector = {"rope_freqs", HALF, factor};
-    frequencies((struct qr_rope){QR_ROPE_DEFAULT, 1e4, 0, 0, 0, 0}, &vector, f);
+    frequencies((struct qr_rope){.theta = 1e4}, &vector, f);
     for (int i = 0; i < HALF; i++)
         assert_true(fabsf(f[i] * factor[i] / (float)base(1e4, i) - 1) < 1e-6F);
 }
@@ -91,12 +140,12 @@ static void bad_factors_are_refused(void **state)
 {
     (void)state;
     float f[HALF], zero[HALF] = {1};
-    struct qr_config c = config_of((struct qr_rope){QR_ROPE_DEFAULT, 1e4, 0, 0, 0, 0});
+    struct qr_rope rope = {.theta = 1e4};
     struct qr_err err;
     struct qr_vector short_one = {"rope_freqs", HALF - 1, zero}, zeros = {"rope_freqs", HALF, zero};
-    assert_int_equal(qr_rope_inv_freq(&c, &short_one, f, &err), QR_FORMAT);
+    assert_int_equal(qr_rope_inv_freq(&rope, HEAD_DIM, 4096, &short_one, f, &err), QR_FORMAT);
     assert_non_null(strstr(err.message, "31 factors"));
-    assert_int_equal(qr_rope_inv_freq(&c, &zeros, f, &err), QR_FORMAT);
+    assert_int_equal(qr_rope_inv_freq(&rope, HEAD_DIM, 4096, &zeros, f, &err), QR_FORMAT);
     assert_non_null(strstr(err.message, "frequency 1"));
 }
 
@@ -106,6 +155,8 @@ int main(void)
         cmocka_unit_test(by_default_theta_to_the_minus_2i_over_d),
         cmocka_unit_test(linear_divides),
         cmocka_unit_test(llama3_stretches_long_wavelengths),
+        cmocka_unit_test(yarn_keeps_fast_pairs_and_stretches_slow_ones),
+        cmocka_unit_test(longrope_has_two_sets_of_factors),
         cmocka_unit_test(the_files_factors_divide),
         cmocka_unit_test(bad_factors_are_refused),
     };

@@ -1,6 +1,6 @@
 """A forward pass in numpy, written from the papers and from what config.json and GGUF keys mean: Llama (Touvron et al.
-2023), Qwen2 (Yang et al. 2024), Qwen3 (Yang et al. 2025), with RoPE (Su et al. 2021), its linear and Llama 3.1 scaling,
-grouped queries and sliding windows. It shares no code with quire: files are read through the packages safetensors and
+2023), Qwen2 (Yang et al. 2024), Qwen3 (Yang et al. 2025), Gemma 2 (2024) and 3 (2025), Phi-3 (Abdin et al. 2024), with RoPE
+(Su et al. 2021) and its scalings as transformers' modeling_rope_utils.py documents them, grouped queries and sliding windows. It shares no code with quire: files are read through the packages safetensors and
 gguf. All arithmetic is in float64.
 
     python numpy_forward.py MODEL 1,2,3        the five best next tokens with their log-probabilities
@@ -27,11 +27,34 @@ class Model:
         else:
             self._read_gguf(path)
         self.half = self.head_dim // 2
+        if self.family == "phi3":
+            self._take_apart()
+        if "gemma" in self.family:
+            self.embd_scale = np.sqrt(self.weights["model.norm.weight"].size)
+
+    def _defaults(self):
+        self.attn_scale, self.attn_cap, self.final_cap, self.embd_scale = None, None, None, 1
+        self.local_theta, self.full_every = None, None
+
+    def _take_apart(self):
+        """Phi-3 keeps q, k, v in one matrix, and gate, up in another."""
+        for i in range(self.n_layer):
+            layer = f"model.layers.{i}."
+            q, kv = self.n_head * self.head_dim, self.n_kv_head * self.head_dim
+            qkv = self.weights.pop(layer + "self_attn.qkv_proj.weight")
+            for name, w in zip("qkv", np.split(qkv, [q, q + kv])):
+                self.weights[f"{layer}self_attn.{name}_proj.weight"] = w
+            gate_up = self.weights.pop(layer + "mlp.gate_up_proj.weight")
+            for name, w in zip(("gate", "up"), np.split(gate_up, 2)):
+                self.weights[f"{layer}mlp.{name}_proj.weight"] = w
 
     # ------------------------------------------------------------------ Hugging Face directories
 
     def _read_directory(self, path):
         c = json.loads((path / "config.json").read_text())
+        self._defaults()
+        self.family = c["model_type"]
+        self.max_len = c["max_position_embeddings"]
         self.n_layer = c["num_hidden_layers"]
         self.n_head = c["num_attention_heads"]
         self.n_kv_head = c.get("num_key_value_heads") or self.n_head
@@ -40,8 +63,9 @@ class Model:
         rope = c.get("rope_parameters") or c.get("rope_scaling") or {}
         self.theta = c.get("rope_theta") or rope.get("rope_theta", 10000.0)
         self.rope = {"kind": rope.get("rope_type") or rope.get("type") or "default", **rope}
+        self.rope.setdefault("original_max_position_embeddings", c.get("original_max_position_embeddings", self.max_len))
         self.window, self.window_from = None, 0
-        if c["model_type"] == "mistral":
+        if c["model_type"] in ("mistral", "phi3") or "gemma" in c["model_type"]:
             self.window = c.get("sliding_window")
         elif c.get("use_sliding_window"):
             self.window, self.window_from = c["sliding_window"], c["max_window_layers"]
@@ -50,6 +74,15 @@ class Model:
             self.weights.update(read_safetensors(file))
         if c.get("tie_word_embeddings"):
             self.weights["lm_head.weight"] = self.weights["model.embed_tokens.weight"]
+        if "gemma" not in self.family:
+            return
+        self.attn_scale = c["query_pre_attn_scalar"] ** -0.5
+        self.attn_cap, self.final_cap = c["attn_logit_softcapping"], c["final_logit_softcapping"]
+        self.full_every = 2 if self.family == "gemma2" else c["sliding_window_pattern"]
+        self.local_theta = c.get("rope_local_base_freq")
+        for name in self.weights:
+            if "norm" in name:
+                self.weights[name] = self.weights[name] + 1  # files hold w of (1 + w)
 
     # ------------------------------------------------------------------ GGUF
 
@@ -58,31 +91,45 @@ class Model:
         field = {name: f.contents() for name, f in reader.fields.items()}
         arch = field["general.architecture"]
         key = lambda name, absent=None: field.get(f"{arch}.{name}", absent)
+        self._defaults()
+        self.family = arch
+        self.max_len = key("context_length")
         self.n_layer = key("block_count")
         self.n_head = key("attention.head_count")
         self.n_kv_head = key("attention.head_count_kv", self.n_head)
         self.head_dim = key("attention.key_length", key("embedding_length") // self.n_head)
         self.eps = key("attention.layer_norm_rms_epsilon")
         self.theta = key("rope.freq_base", 10000.0)
-        self.rope = {"kind": key("rope.scaling.type", "none"), "factor": key("rope.scaling.factor")}
+        self.rope = {"kind": key("rope.scaling.type", "none"), "factor": key("rope.scaling.factor"),
+                     "original_max_position_embeddings": key("rope.scaling.original_context_length", self.max_len)}  # fmt: skip
         self.window, self.window_from = key("attention.sliding_window"), 0
         tensors = {
             t.name: quants.dequantize(t.data, t.tensor_type).astype(np.float64).reshape(t.shape[::-1])
             for t in reader.tensors
         }
         self.rope_factors = tensors.pop("rope_freqs.weight", None)
-        kind = {"llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2, "qwen3": gguf.MODEL_ARCH.QWEN3}[arch]
+        if "gemma" in arch:  # GGUF holds 1 + w, and no query_pre_attn_scalar: these shapes have head_dim for it
+            self.attn_scale = self.head_dim**-0.5
+            self.attn_cap, self.final_cap = key("attn_logit_softcapping"), key("final_logit_softcapping")
+            self.full_every = 2 if arch == "gemma2" else 6
+            self.local_theta = 10000.0 if arch == "gemma3" else None
         stem = {
             "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
             "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
             "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
             "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
             "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+            "attn_qkv": "self_attn.qkv_proj",
         }  # fmt: skip
+        if arch == "phi3":
+            stem["ffn_up"] = "mlp.gate_up_proj"
+        if "gemma" in arch:
+            stem |= {"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
+                     "post_ffw_norm": "post_feedforward_layernorm"}  # fmt: skip
         self.weights = {}
         for name, w in tensors.items():
             *layer, last, suffix = name.split(".")
-            if kind == gguf.MODEL_ARCH.LLAMA and last in ("attn_q", "attn_k"):
+            if arch == "llama" and last in ("attn_q", "attn_k"):
                 w = unpermute(w, self.n_head if last == "attn_q" else self.n_kv_head)
             prefix = f"model.layers.{layer[1]}." if layer else ""
             self.weights[f"{prefix}{stem[last]}.{suffix}"] = w
@@ -98,8 +145,43 @@ class Model:
     def norm(self, x, name):
         return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + self.eps) * self.weights[name + ".weight"]
 
-    def frequencies(self):
+    def yarn(self, f):
+        """Peng et al., 2023: fast pairs stay, slow ones are stretched, a ramp over pairs lies between."""
+        r = self.rope
+        dim, length, factor = self.head_dim, r["original_max_position_embeddings"], r["factor"]
+        at = lambda turns: dim * np.log(length / (turns * 2 * np.pi)) / (2 * np.log(self.theta))
+        low, high = at(r.get("beta_fast") or 32), at(r.get("beta_slow") or 1)
+        if r.get("truncate", True):
+            low, high = np.floor(low), np.ceil(high)
+        low, high = max(low, 0), min(high, dim - 1)
+        ramp = np.clip((np.arange(self.half) - low) / max(high - low, 0.001), 0, 1)
+        return f / factor * ramp + f * (1 - ramp)
+
+    def rope_scale(self):
+        """What cos and sin are multiplied by."""
+        r = self.rope
+        if r.get("attention_factor"):
+            return r["attention_factor"]
+        if r["kind"] == "yarn":
+            get = lambda s, m: 1 if s <= 1 else 0.1 * m * np.log(s) + 1
+            if r.get("mscale") and r.get("mscale_all_dim"):
+                return get(r["factor"], r["mscale"]) / get(r["factor"], r["mscale_all_dim"])
+            return get(r["factor"], 1)
+        if r["kind"] in ("longrope", "su"):
+            original = r["original_max_position_embeddings"]
+            factor = r.get("factor") or self.max_len / original
+            return 1 if factor <= 1 else np.sqrt(1 + np.log(factor) / np.log(original))
+        return 1
+
+    def frequencies(self, local=False):
+        if local:
+            return self.local_theta ** (-np.arange(self.half) / self.half)
         f = self.theta ** (-np.arange(self.half) / self.half)
+        if self.rope["kind"] == "yarn":
+            f = self.yarn(f)
+        if self.rope["kind"] in ("longrope", "su"):
+            longer = self.context > self.rope["original_max_position_embeddings"]
+            f = f / np.array(self.rope["long_factor" if longer else "short_factor"])
         if self.rope["kind"] == "linear":
             f = f / self.rope["factor"]
         if self.rope["kind"] == "llama3":
@@ -110,11 +192,12 @@ class Model:
             f = (1 - smooth) * f / factor + smooth * f
         return f if self.rope_factors is None else f / self.rope_factors.reshape(-1)
 
-    def rotate(self, x):
+    def rotate(self, x, local=False):
         """x [T, heads, head_dim]"""
-        angle = np.arange(len(x))[:, None, None] * self.frequencies()
+        angle = np.arange(len(x))[:, None, None] * self.frequencies(local)
         a, b = x[..., : self.half], x[..., self.half :]
-        cos, sin = np.cos(angle), np.sin(angle)
+        scale = 1 if local else self.rope_scale()
+        cos, sin = np.cos(angle) * scale, np.sin(angle) * scale
         return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
 
     def attention(self, h, layer):
@@ -125,11 +208,15 @@ class Model:
         if name + "q_norm.weight" in self.weights:
             q, k = self.norm(q, name + "q_norm"), self.norm(k, name + "k_norm")
         group = self.n_head // self.n_kv_head
-        q, k, v = self.rotate(q), np.repeat(self.rotate(k), group, axis=1), np.repeat(v, group, axis=1)
-        score = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(self.head_dim)
+        windowed = self.window and layer >= self.window_from and not (self.full_every and (layer + 1) % self.full_every == 0)
+        local = bool(windowed and self.local_theta)
+        q, k, v = self.rotate(q, local), np.repeat(self.rotate(k, local), group, axis=1), np.repeat(v, group, axis=1)
+        score = np.einsum("qhd,khd->hqk", q, k) * (self.attn_scale or self.head_dim**-0.5)
+        if self.attn_cap:
+            score = self.attn_cap * np.tanh(score / self.attn_cap)
         back = np.arange(t)[:, None] - np.arange(t)[None, :]
         hidden = back < 0
-        if self.window and layer >= self.window_from:
+        if windowed:
             hidden |= back >= self.window
         score = np.where(hidden, -np.inf, score)
         p = np.exp(score - score.max(axis=-1, keepdims=True))
@@ -139,15 +226,29 @@ class Model:
     def mlp(self, h, layer):
         name = f"model.layers.{layer}.mlp."
         gate, up = self.linear(h, name + "gate_proj"), self.linear(h, name + "up_proj")
-        return self.linear(gate / (1 + np.exp(-gate)) * up, name + "down_proj")
+        if "gemma" in self.family:
+            gate = gate / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
+        else:
+            gate = gate / (1 + np.exp(-gate))
+        return self.linear(gate * up, name + "down_proj")
+
+    context = 1 << 30  # the longest sequence that is allowed for (longrope)
 
     def logits(self, ids):
         """[T, vocabulary], of every position."""
-        x = self.weights["model.embed_tokens.weight"][np.asarray(ids)]
+        x = self.weights["model.embed_tokens.weight"][np.asarray(ids)] * self.embd_scale
         for i in range(self.n_layer):
+            layer = f"model.layers.{i}."
+            if "gemma" in self.family:  # norms behind attention and MLP too
+                y = self.attention(self.norm(x, layer + "input_layernorm"), i)
+                x = x + self.norm(y, layer + "post_attention_layernorm")
+                y = self.mlp(self.norm(x, layer + "pre_feedforward_layernorm"), i)
+                x = x + self.norm(y, layer + "post_feedforward_layernorm")
+                continue
             x = x + self.attention(self.norm(x, f"model.layers.{i}.input_layernorm"), i)
             x = x + self.mlp(self.norm(x, f"model.layers.{i}.post_attention_layernorm"), i)
-        return self.linear(self.norm(x, "model.norm"), "lm_head")
+        y = self.linear(self.norm(x, "model.norm"), "lm_head")
+        return self.final_cap * np.tanh(y / self.final_cap) if self.final_cap else y
 
     def logprobs(self, ids):
         y = self.logits(ids)

@@ -224,14 +224,49 @@ static void windows(void **state)
                                    "\"sliding_window\":9,\"layer_types\":[\"full_attention\",\"sliding_attention\"]}");
     assert_int_equal(c.window, 9);
     assert_int_equal(c.window_from, 1);
+    c = read_changed(mk_st_config, "{\"architectures\":[\"Qwen2ForCausalLM\"],\"use_sliding_window\":true,"
+                                   "\"sliding_window\":9,\"layer_types\":[\"sliding_attention\",\"full_attention\"]}");
+    assert_int_equal(c.window_period, 2);
+    assert_true(qr_config_has_window(&c, 0) && !qr_config_has_window(&c, 1));
     refused(mk_st_config,
             "{\"architectures\":[\"Qwen2ForCausalLM\"],\"use_sliding_window\":true,\"sliding_window\":9,"
-            "\"layer_types\":[\"sliding_attention\",\"full_attention\"]}",
-            "full attention behind layer 0");
+            "\"num_hidden_layers\":4,\"layer_types\":[\"sliding_attention\",\"full_attention\","
+            "\"full_attention\",\"sliding_attention\"]}",
+            "layer 2 is the first");
     refused(mk_st_config,
             "{\"architectures\":[\"Qwen2ForCausalLM\"],\"use_sliding_window\":true,\"sliding_window\":9,"
             "\"layer_types\":[\"linear_attention\",\"full_attention\"]}",
             "linear_attention");
+}
+
+/* gemma-3-4b-it: the text part leaves out what Gemma3TextConfig has anyway. gemma-2: null caps are none. */
+static void gemma(void **state)
+{
+    struct qr_config c = read_changed(
+        "{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"model_type\":\"gemma3\",\"eos_token_id\":[1,106],"
+        "\"text_config\":{\"hidden_size\":2560,\"intermediate_size\":10240,\"num_hidden_layers\":34,"
+        "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"},\"sliding_window\":1024},\"vision_config\":{}}",
+        "{}");
+
+    (void)state;
+    assert_int_equal(c.arch, QR_ARCH_GEMMA3);
+    assert_true(c.n_head == 8 && c.n_kv_head == 4 && c.head_dim == 256 && c.n_vocab == 262208 && c.max_len == 131072);
+    assert_true(c.rope.theta == 1e6 && c.rope.kind == QR_ROPE_LINEAR && c.rope.factor == 8);
+    assert_true(c.rope_local.theta == 10000 && c.rope_local.kind == QR_ROPE_DEFAULT);
+    assert_true(c.window == 1024 && c.window_period == 6 && c.attn_scale == 1 / 16.0f && c.attn_cap == 0);
+    assert_true(c.qk_norm && c.post_norms && c.norm_plus_one && c.gelu && fabsf(c.embd_scale - 50.596443f) < 1e-5f);
+    assert_true(c.n_eos == 2 && c.eos[1] == 106);
+    for (int i = 0; i < 34; i++)
+        assert_int_equal(qr_config_has_window(&c, i), i % 6 != 5);
+    c = read_changed(mk_st_config,
+                     "{\"architectures\":[\"Gemma2ForCausalLM\"],\"-hidden_act\":0,\"sliding_window\":16}");
+    assert_true(c.attn_cap == 50 && c.final_cap == 30 && c.window_period == 2 && !c.qk_norm && c.rope_local.theta == 0);
+    c = read_changed(mk_st_config, "{\"architectures\":[\"Gemma2ForCausalLM\"],\"-hidden_act\":0,"
+                                   "\"final_logit_softcapping\":null,\"attn_logit_softcapping\":20}");
+    assert_true(c.attn_cap == 20 && c.final_cap == 0);
+    refused(mk_st_config, "{\"architectures\":[\"Gemma2ForCausalLM\"],\"hidden_act\":\"gelu\"}", "gelu_pytorch_tanh");
+    refused(mk_st_config, "{\"architectures\":[\"Phi3ForCausalLM\"],\"partial_rotary_factor\":0.75}", "0.75");
+    refused(mk_st_config, "{\"architectures\":[\"GemmaForCausalLM\"]}", "Gemma2, Gemma3 and Phi3");
 }
 
 static void rope_in_every_spelling(void **state)
@@ -251,9 +286,14 @@ static void rope_in_every_spelling(void **state)
     assert_true(c.rope.theta == 5e5);
     c = read_changed(mk_st_config, "{\"rope_scaling\":{\"rope_type\":\"default\"}}");
     assert_int_equal(c.rope.kind, QR_ROPE_DEFAULT);
-    refused(mk_st_config, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0}}", "\"yarn\" is not supported");
-    refused(mk_st_config, "{\"rope_scaling\":{\"rope_type\":\"longrope\"}}", "longrope");
-    refused(mk_st_config, "{\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}", "dynamic");
+    c = read_changed(mk_st_config, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0}}");
+    assert_int_equal(c.rope.kind, QR_ROPE_YARN);
+    assert_true(c.rope.factor == 4 && c.rope.beta_fast == 32 && c.rope.beta_slow == 1);
+    assert_int_equal(c.max_len, 4 * c.rope.original_max_len); /* it reaches further than the file's context */
+    c = read_changed(mk_st_config, "{\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}");
+    assert_int_equal(c.rope.kind, QR_ROPE_DYNAMIC);
+    refused(mk_st_config, "{\"rope_scaling\":{\"rope_type\":\"longrope\"}}", "short_factor");
+    refused(mk_st_config, "{\"rope_scaling\":{\"rope_type\":\"spiral\"}}", "\"spiral\" is not supported");
     refused(mk_st_config, "{\"rope_scaling\":{\"type\":\"linear\"}}", "\"factor\" is missing");
     refused(mk_st_config, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}}", "factor is 0");
     refused(mk_st_config, "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":-1}}", "factor");
@@ -486,7 +526,7 @@ static void refuses_bad_gguf_keys(void **state)
     const float nan_value = NAN, half = 0.5f;
     const uint32_t eight = 8, zero = 0, huge = 1u << 31;
 
-    refused_gguf(state, "llama.rope.scaling.type", 8, "\4\0\0\0\0\0\0\0yarn", 12, "\"yarn\"");
+    refused_gguf(state, "llama.rope.scaling.type", 8, "\4\0\0\0\0\0\0\0yarm", 12, "\"yarm\"");
     refused_gguf(state, "llama.expert_count", 4, &eight, 4, "8 experts");
     refused_gguf(state, "split.count", 4, &eight, 4, "-00001-of-00008.gguf");
     refused_gguf(state, "llama.attention.key_length", 4, &eight, 4, "equal"); /* of values: 16 still */
@@ -532,7 +572,7 @@ static void refuses_absurd_gguf_sizes(void **state)
     }
     mk_str(&m, "general.architecture", "gpt2");
     assert_int_equal(read_gguf(state, &m, &c, &err), QR_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "\"gpt2\"; quire knows llama, qwen2 and qwen3"));
+    assert_non_null(strstr(err.message, "\"gpt2\"; quire knows llama, qwen2, qwen3, gemma2, gemma3 and phi3"));
     assert_int_equal(read_gguf(state, &m, &c, &err), QR_FORMAT);
     assert_non_null(strstr(err.message, "general.architecture"));
 }
@@ -543,6 +583,7 @@ int main(void)
         cmocka_unit_test(published_configs_have_the_named_shapes),
         cmocka_unit_test(absent_fields_mean_what_the_class_says),
         cmocka_unit_test(windows),
+        cmocka_unit_test(gemma),
         cmocka_unit_test(rope_in_every_spelling),
         cmocka_unit_test(refuses_absurd_numbers),
         cmocka_unit_test(refuses_by_name_what_it_does_not_know),

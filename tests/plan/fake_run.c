@@ -161,6 +161,10 @@ static void run_row(const struct run *r, const struct qr_op *op, int row)
     case QR_OP_ATTENTION:
         attention(r, op, a, y, row);
         break;
+    case QR_OP_SCALE: /* of no model here */
+    case QR_OP_GELU:
+    case QR_OP_SOFT_CAP:
+        break;
     case QR_OP_SILU:
         for (uint32_t i = 0; i < n; i++)
             y[i] = a[i] / (1 + expf(-a[i]));

@@ -15,6 +15,7 @@ struct ref {
     const struct qr_config *c;
     int n;         /* tokens, at positions 0 .. n - 1 */
     double *angle; /* [head_dim / 2] radians a position */
+    double *local; /* the same of layers with a window (Gemma 3); NULL: no other */
 };
 
 static float *floats(size_t n)
@@ -85,6 +86,9 @@ static void rmsnorm(const struct ref *r, int layer, const char *what, const floa
                     size_t width)
 {
     float *w = load(r, layer, what, 1, width, false, NULL);
+    bool less_one = r->c->norm_plus_one && qr_source_dir(r->source); /* Gemma's directories hold w of 1 + w */
+    for (size_t i = 0; less_one && i < width; i++)
+        w[i] += 1;
     for (size_t g = 0; g < n_group; g++) {
         double sum = 0;
         for (size_t i = 0; i < width; i++)
@@ -98,9 +102,8 @@ static void rmsnorm(const struct ref *r, int layer, const char *what, const floa
 
 /* ---------------------------------------------------------------- rotary positions */
 
-static double *make_angles(const struct ref *r)
+static double *make_angles(const struct ref *r, const struct qr_rope *rope)
 {
-    const struct qr_rope *rope = &r->c->rope;
     const double two_pi = 8 * atan(1);
     int half = r->c->head_dim / 2;
     double *angle = calloc((size_t)half, sizeof *angle);
@@ -127,7 +130,7 @@ static double *make_angles(const struct ref *r)
 
 /* Rotates pair i of every head of x [n, n_head * head_dim]. Where the file has pairs side by side they are rotated
  * so: q and k are then in the same other order, which their products do not see. */
-static void rotate(const struct ref *r, float *x, int n_head, bool interleaved)
+static void rotate(const struct ref *r, const double *angle, float *x, int n_head, bool interleaved)
 {
     int d = r->c->head_dim, half = d / 2;
     for (int t = 0; t < r->n; t++)
@@ -135,7 +138,7 @@ static void rotate(const struct ref *r, float *x, int n_head, bool interleaved)
             for (int i = 0; i < half; i++) {
                 float *head = x + ((size_t)t * (size_t)n_head + (size_t)h) * (size_t)d;
                 float *a = interleaved ? head + 2 * i : head + i, *b = interleaved ? a + 1 : a + half;
-                double c = cos(t * r->angle[i]), s = sin(t * r->angle[i]), a0 = (double)*a, b0 = (double)*b;
+                double c = cos(t * angle[i]), s = sin(t * angle[i]), a0 = (double)*a, b0 = (double)*b;
                 *a = (float)(a0 * c - b0 * s);
                 *b = (float)(a0 * s + b0 * c);
             }
@@ -143,9 +146,10 @@ static void rotate(const struct ref *r, float *x, int n_head, bool interleaved)
 
 /* ---------------------------------------------------------------- a layer */
 
-/* out [d] = softmax(q . k_t / sqrt(d)) v_t over t in [first, last], heads of d; stride: floats from token to token */
-static void attend(const float *q, const float *k, const float *v, size_t stride, size_t d, int first, int last,
-                   float *out)
+/* out [d] = softmax(q . k_t scale) v_t over t in [first, last], heads of d; stride: floats from token to token. Scores go
+ * through cap tanh(s / cap) where there is a cap. */
+static void attend(const struct qr_config *c, const float *q, const float *k, const float *v, size_t stride, size_t d,
+                   int first, int last, float *out)
 {
     int count = last - first + 1;
     double *p = calloc((size_t)count, sizeof *p), max = -INFINITY, sum = 0;
@@ -153,7 +157,9 @@ static void attend(const float *q, const float *k, const float *v, size_t stride
     for (int t = 0; t < count; t++) {
         for (size_t i = 0; i < d; i++)
             p[t] += (double)q[i] * (double)k[(size_t)(first + t) * stride + i];
-        p[t] /= sqrt((double)d);
+        p[t] *= c->attn_scale != 0 ? (double)c->attn_scale : 1 / sqrt((double)d);
+        if (c->attn_cap != 0)
+            p[t] = (double)c->attn_cap * tanh(p[t] / (double)c->attn_cap);
         max = p[t] > max ? p[t] : max;
     }
     for (int t = 0; t < count; t++)
@@ -184,15 +190,21 @@ static void attention(const struct ref *r, int layer, float *x)
         rmsnorm(r, layer, "attn_q_norm.weight", q, q, n * (size_t)c->n_head, d);
         rmsnorm(r, layer, "attn_k_norm.weight", k, k, n * (size_t)c->n_kv_head, d);
     }
-    rotate(r, q, c->n_head, q_order);
-    rotate(r, k, c->n_kv_head, k_order);
-    int window = c->window && layer >= c->window_from ? c->window : r->n;
+    /* written out here, not asked of the config: Gemma's full layers are the last of each two or six */
+    bool windowed = c->window && layer >= c->window_from && !(c->arch == QR_ARCH_GEMMA2 && layer % 2 == 1) &&
+                    !(c->arch == QR_ARCH_GEMMA3 && layer % 6 == 5);
+    const double *angle = windowed && r->local ? r->local : r->angle;
+    rotate(r, angle, q, c->n_head, q_order);
+    rotate(r, angle, k, c->n_kv_head, k_order);
+    int window = windowed ? c->window : r->n;
     for (int t = 0; t < r->n; t++)
         for (int i = 0; i < c->n_head; i++) {
             size_t head = (size_t)(i * c->n_kv_head / c->n_head) * d, at = (size_t)t * nq + (size_t)i * d;
-            attend(q + at, k + head, v + head, nkv, d, t >= window ? t - window + 1 : 0, t, y + at);
+            attend(c, q + at, k + head, v + head, nkv, d, t >= window ? t - window + 1 : 0, t, y + at);
         }
     float *o = linear(r, layer, "attn_output", y, nq, e, c->o_bias, NULL);
+    if (c->post_norms)
+        rmsnorm(r, layer, "post_attention_norm.weight", o, o, n, e);
     for (size_t i = 0; i < n * e; i++)
         x[i] += o[i];
     free(o);
@@ -211,9 +223,15 @@ static void mlp(const struct ref *r, int layer, float *x)
     rmsnorm(r, layer, "ffn_norm.weight", x, h, n, e);
     float *gate = linear(r, layer, "ffn_gate", h, e, f, r->c->mlp_bias, NULL);
     float *up = linear(r, layer, "ffn_up", h, e, f, r->c->mlp_bias, NULL);
-    for (size_t i = 0; i < n * f; i++)
+    for (size_t i = 0; i < n * f && r->c->gelu; i++) { /* the tanh formula */
+        double g = (double)gate[i], u = sqrt(2 / (4 * atan(1))) * (g + 0.044715 * g * g * g);
+        gate[i] = (float)(0.5 * g * (1 + tanh(u)) * (double)up[i]);
+    }
+    for (size_t i = 0; i < n * f && !r->c->gelu; i++)
         gate[i] = (float)((double)gate[i] / (1 + exp(-(double)gate[i])) * (double)up[i]);
     float *down = linear(r, layer, "ffn_down", gate, f, e, r->c->mlp_bias, NULL);
+    if (r->c->post_norms)
+        rmsnorm(r, layer, "post_ffw_norm.weight", down, down, n, e);
     for (size_t i = 0; i < n * e; i++)
         x[i] += down[i];
     free(down);
@@ -228,13 +246,16 @@ float *ref_forward(const struct qr_source *source, const int32_t *token, int n)
 {
     struct ref r = {.source = source, .c = qr_source_config(source), .n = n};
     size_t e = (size_t)r.c->n_embd, n_vocab = (size_t)r.c->n_vocab;
-    r.angle = make_angles(&r);
+    r.angle = make_angles(&r, &r.c->rope);
+    r.local = r.c->rope_local.theta != 0 ? make_angles(&r, &r.c->rope_local) : NULL;
     float *x = floats((size_t)n * e), *h = floats((size_t)n * e);
 
     float *embd = load(&r, -1, "token_embd.weight", n_vocab, e, false, NULL);
     for (int t = 0; t < n; t++)
         memcpy(x + (size_t)t * e, embd + (size_t)token[t] * e, e * sizeof *x);
     free(embd);
+    for (size_t i = 0; i < (size_t)n * e && r.c->gelu; i++) /* Gemma's embeddings */
+        x[i] = (float)((double)x[i] * sqrt((double)e));
     for (int layer = 0; layer < r.c->n_layer; layer++) {
         attention(&r, layer, x);
         mlp(&r, layer, x);
@@ -244,6 +265,9 @@ float *ref_forward(const struct qr_source *source, const int32_t *token, int n)
     const struct qr_source_tensor *tensor; /* a GGUF file says "tied" by leaving the head out */
     bool tied = r.c->tie_embd || qr_source_find(source, "output.weight", n_vocab, e, &tensor, NULL) == QR_NOTFOUND;
     float *logits = linear(&r, -1, tied ? "token_embd" : "output", h, e, n_vocab, false, NULL);
+    for (size_t i = 0; i < (size_t)n * n_vocab && r.c->final_cap != 0; i++)
+        logits[i] = (float)((double)r.c->final_cap * tanh((double)logits[i] / (double)r.c->final_cap));
+    free(r.local);
     free(h);
     free(x);
     free(r.angle);

@@ -91,6 +91,21 @@ static void qwen3(void **state)
     both_formats(state, "tiny-qwen3");
 }
 
+static void gemma2(void **state)
+{
+    both_formats(state, "tiny-gemma2");
+}
+
+static void gemma3(void **state)
+{
+    both_formats(state, "tiny-gemma3");
+}
+
+static void phi3(void **state)
+{
+    both_formats(state, "tiny-phi3");
+}
+
 /* 500 tokens: attention is cut at 256 positions and merged. */
 static void long_context(void **state)
 {
@@ -128,6 +143,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(mistral_window, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(qwen2, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(qwen3, tmp_setup, tmp_teardown),
+        cmocka_unit_test_setup_teardown(gemma2, tmp_setup, tmp_teardown),
+        cmocka_unit_test_setup_teardown(gemma3, tmp_setup, tmp_teardown),
+        cmocka_unit_test_setup_teardown(phi3, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(long_context, tmp_setup, tmp_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

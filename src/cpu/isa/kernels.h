@@ -30,6 +30,9 @@ void QR_NAME(qr_k_rmsnorm)(const struct qr_rows_job *job);
 void QR_NAME(qr_k_add)(const struct qr_rows_job *job);
 void QR_NAME(qr_k_add_rmsnorm)(const struct qr_rows_job *job);
 void QR_NAME(qr_k_silu)(const struct qr_rows_job *job);
+void QR_NAME(qr_k_gelu)(const struct qr_rows_job *job);
+void QR_NAME(qr_k_scale)(const struct qr_rows_job *job);
+void QR_NAME(qr_k_soft_cap)(const struct qr_rows_job *job);
 void QR_NAME(qr_k_mul)(const struct qr_rows_job *job);
 void QR_NAME(qr_k_silu_mul)(const struct qr_rows_job *job);
 

@@ -136,13 +136,22 @@ void QR_NAME(qr_k_add_rmsnorm)(const struct qr_rows_job *job)
     }
 }
 
-void QR_NAME(qr_k_silu)(const struct qr_rows_job *job)
-{
-    for (int t = job->t0; t < job->t1; t++) {
-        float *x = row_of(job->x, job->x_stride, t);
-        for (uint32_t c = 0; c < job->cols; c += 16) {
-            int n = v_count((int)(job->cols - c));
-            v_store_n(x + c, v_silu(v_load_n(x + c, n)), n);
-        }
+/* One input, result into it; `eps` is the op's number where it has one. */
+#define SINGLE(name, expr)                                                                                             \
+    void QR_NAME(qr_k_##name)(const struct qr_rows_job *job)                                                           \
+    {                                                                                                                  \
+        vf number = v_set1(job->eps);                                                                                  \
+        (void)number;                                                                                                  \
+        for (int t = job->t0; t < job->t1; t++) {                                                                      \
+            float *row = row_of(job->x, job->x_stride, t);                                                             \
+            for (uint32_t c = 0; c < job->cols; c += 16) {                                                             \
+                int n = v_count((int)(job->cols - c));                                                                 \
+                vf x = v_load_n(row + c, n);                                                                           \
+                v_store_n(row + c, expr, n);                                                                           \
+            }                                                                                                          \
+        }                                                                                                              \
     }
-}
+SINGLE(silu, v_silu(x))
+SINGLE(gelu, v_gelu(x))
+SINGLE(scale, v_mul(x, number))
+SINGLE(soft_cap, v_mul(v_tanh(v_div(x, number)), number))

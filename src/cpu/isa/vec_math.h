@@ -37,6 +37,13 @@ QR_INLINE vf v_tanh(vf x)
     return v_sub(one, v_div(v_set1(2.0f), v_add(e, one)));
 }
 
+/* Hendrycks and Gimpel's tanh formula, 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3), as x / (1 + exp(-2u)). */
+QR_INLINE vf v_gelu(vf x)
+{
+    vf u = v_mul(x, v_fma(v_mul(x, x), v_set1(-2 * 0.7978845608f * 0.044715f), v_set1(-2 * 0.7978845608f)));
+    return v_div(x, v_add(v_set1(1.0f), v_exp(u)));
+}
+
 QR_INLINE vf v_silu(vf x)
 {
     return v_div(x, v_add(v_set1(1.0f), v_exp(v_sub(v_zero(), x))));

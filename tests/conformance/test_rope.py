@@ -1,0 +1,125 @@
+"""Rope scalings in both spellings of config.json and as GGUF keys and tensors, through the whole model: what quire says
+against the numpy forward, whose formulas are transformers' (modeling_rope_utils.py) and the papers'."""
+
+import json
+import shutil
+
+import gguf
+import numpy as np
+import pytest
+
+from numpy_forward import Model
+from test_forward import PROMPT, complete
+
+LONG = list(np.linspace(1.5, 9, 8))
+SHORT = list(np.linspace(1, 1.4, 8))
+SCALINGS = {
+    "linear": {"rope_type": "linear", "factor": 3.0},
+    "dynamic": {"rope_type": "dynamic", "factor": 4.0},
+    "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512},
+    "yarn-beta": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 256, "beta_fast": 16, "beta_slow": 2},
+    "yarn-mscale": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512, "mscale": 0.707,
+                    "mscale_all_dim": 1.0, "truncate": False},
+    "yarn-attention": {"rope_type": "yarn", "factor": 4.0, "attention_factor": 1.3},
+    "longrope": {"rope_type": "longrope", "long_factor": LONG, "short_factor": SHORT, "original_max_position_embeddings": 512},
+    "llama3": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 256},
+    "mrope": {"rope_type": "mrope", "mrope_section": [2, 3, 3]},
+    "default": {"rope_type": "default"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def plain(quire, tmp_path_factory):
+    path = tmp_path_factory.mktemp("rope") / "plain"
+    quire.run("synth", "tiny-llama", path, "--dtype", "f32", "--seed", 4)
+    return path
+
+
+def agrees(quire, path, model, *options):
+    ids, tops = complete(quire, path, PROMPT * 3, 8, "--kv-cache-dtype", "f32", "--ignore-eos", *options)
+    want = model.logprobs(PROMPT * 3 + ids)[3 * len(PROMPT) - 1 : -1]
+    return max(abs(p - want[i][t]) for i, top in enumerate(tops) for t, p in top.items())
+
+
+@pytest.mark.parametrize("spelling", ["rope_scaling", "rope_parameters"])
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_config_json(quire, plain, tmp_path, kind, spelling):
+    path = tmp_path / "model"
+    shutil.copytree(plain, path)
+    config = json.loads((path / "config.json").read_text())
+    if spelling == "rope_parameters":
+        config.pop("rope_scaling", None)
+        config["rope_parameters"] = SCALINGS[kind] | {"rope_theta": config.pop("rope_theta")}
+    else:
+        config["rope_scaling"] = SCALINGS[kind]
+    (path / "config.json").write_text(json.dumps(config))
+    worst = agrees(quire, path, Model(path))
+    print(f"{kind}, {spelling}: largest difference of a log-probability {worst:.1e}")
+    assert worst < 1e-4
+    if kind not in ("dynamic", "mrope", "default"):
+        assert agrees(quire, path, Model(plain)) > 1e-2  # the scaling tells
+
+
+def test_longrope_takes_short_factors_for_short_contexts(quire, plain, tmp_path):
+    path = tmp_path / "model"
+    shutil.copytree(plain, path)
+    config = json.loads((path / "config.json").read_text())
+    old = {"type": "su", "long_factor": LONG, "short_factor": SHORT}  # as Phi-3's first files say it
+    (path / "config.json").write_text(json.dumps(config | {"rope_scaling": old, "original_max_position_embeddings": 512}))
+    model = Model(path)
+    assert agrees(quire, path, model) < 1e-4
+    model.context = 512
+    assert agrees(quire, path, model, "--max-model-len", 512) < 1e-4
+    assert agrees(quire, path, model) > 1e-2
+
+
+def rewrite(source, path, keys, tensors):
+    """A GGUF file with some keys and tensors more."""
+    reader, writer = gguf.GGUFReader(source), gguf.GGUFWriter(str(path), "llama")
+    for field in reader.fields.values():
+        if field.name.startswith("GGUF.") or field.name == "general.architecture":
+            continue
+        sub = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
+        writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=sub)
+    for name, value in keys.items():
+        add = {str: writer.add_string, float: writer.add_float32, int: writer.add_uint32}[type(value)]
+        add(f"llama.rope.scaling.{name}", value)
+    for t in reader.tensors:
+        writer.add_tensor(t.name, t.data)
+    for name, x in tensors.items():
+        writer.add_tensor(name, np.array(x, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_gguf(quire, plain, tmp_path):
+    source = tmp_path / "plain.gguf"
+    quire.run("synth", "tiny-llama", source, "--dtype", "f32", "--seed", 4)
+    cases = {
+        "linear": ({"type": "linear", "factor": 3.0}, {}, SCALINGS["linear"]),
+        "yarn": ({"type": "yarn", "factor": 4.0, "original_context_length": 512}, {}, SCALINGS["yarn"]),
+        "longrope": ({"attn_factor": 1.25, "original_context_length": 512},
+                     {"rope_factors_long.weight": LONG, "rope_factors_short.weight": SHORT},
+                     SCALINGS["longrope"] | {"attention_factor": 1.25}),
+    }  # fmt: skip
+    for kind, (keys, tensors, meaning) in cases.items():
+        path = tmp_path / f"{kind}.gguf"
+        rewrite(source, path, keys, tensors)
+        model = Model(plain)
+        model.rope = {"kind": meaning["rope_type"], **meaning}
+        assert agrees(quire, path, model) < 1e-4, kind
+
+
+def test_unknown_types_are_named(quire, plain, tmp_path):
+    path = tmp_path / "model"
+    shutil.copytree(plain, path)
+    config = json.loads((path / "config.json").read_text())
+    for scaling, word in (({"rope_type": "spiral"}, "spiral"), ({"rope_type": "yarn"}, "factor"),
+                          ({"rope_type": "longrope", "long_factor": [1.0], "short_factor": SHORT}, "factor"),
+                          ({"rope_type": "longrope", "long_factor": [0.0] * 8, "short_factor": SHORT}, "long_factor")):  # fmt: skip
+        (path / "config.json").write_text(json.dumps(config | {"rope_scaling": scaling}))
+        done = quire.run("info", path, check=False)
+        assert done.returncode == 1 and word in done.stderr.decode() and done.stderr.decode().count("\n") == 1
