@@ -9,6 +9,7 @@ const state = {
   models: [],
   settings: store.settings(),
   answer: null, /* {chat, message, node, stop} while one is on its way */
+  nodes: new WeakMap(), /* of messages */
   follow: true, /* keep the end in sight */
 };
 
@@ -51,16 +52,26 @@ function open_chat(chat) {
   if (!NARROW.matches) $('input').focus();
 }
 
+/* A message's node is made once, and again when what can be done with the message changes. */
+function node_of(message, acts) {
+  const kind = Object.keys(acts).join(), known = state.nodes.get(message);
+  if (known && known.kind === kind) return known.node;
+  const node = view.message(message, acts);
+  state.nodes.set(message, { node, kind });
+  return node;
+}
+
 function show_messages() {
-  const { messages } = state.chat, running = state.answer && state.answer.chat === state.chat ? state.answer : null;
+  const { messages } = state.chat;
   const last_user = messages.findLastIndex((one) => one.role === 'user');
-  $('log').replaceChildren(...messages.map((message, i) => {
-    if (running && message === running.message) return running.node;
+  const nodes = messages.map((message, i) => {
     const acts = {};
     if (i === last_user) acts.edit = () => edit_message(i);
     if (i === messages.length - 1 && message.role === 'assistant') acts.again = () => answer_again();
-    return view.message(message, acts);
-  }));
+    return node_of(message, acts);
+  });
+  const shown = $('log').childNodes; /* left alone where nothing changed: a selection in them stays */
+  if (nodes.length !== shown.length || nodes.some((node, i) => node !== shown[i])) $('log').replaceChildren(...nodes);
   $('empty').hidden = messages.length > 0;
   document.title = messages.length ? `${state.chat.title} · quire` : 'quire';
   show_state();
@@ -111,7 +122,7 @@ async function answer() {
   const chat = state.chat, request = request_of(chat), control = new AbortController();
   const message = { role: 'assistant', content: '', thought: '' };
   chat.messages.push(message);
-  const node = view.message(message, { again: () => answer_again() });
+  const node = node_of(message, { again: () => answer_again() });
   const run = { chat, message, node, stop: () => control.abort(), started: performance.now(), pieces: 0 };
   state.answer = run;
   state.follow = true;
