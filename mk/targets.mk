@@ -1,5 +1,5 @@
 # targets.mk - what a person types, apart from building.
-.PHONY: help run deps test test-quick test-long bench cuda-check gpu-test gpu-bench format lint install uninstall clean model venv
+.PHONY: help run deps test test-quick test-long bench cuda-check cuda-objects gpu-test gpu-bench format lint install uninstall clean model venv
 
 help:
 	@echo 'make              build build/quire, build/libquire.a and the examples'
@@ -92,18 +92,18 @@ bench: $(B)/quire model
 	$(B)/quire bench kernels
 
 # ---------------------------------------------------------------- CUDA
-# Compiled for the oldest and the newest architecture in use; without nvcc there is nothing to check.
-CUDA_SRC := $(wildcard src/cuda/*.cu tests/cuda/*.cu)
-CHECK_OBJ := $(foreach a,sm_80 sm_90a,$(patsubst %.cu,$(ROOT)/cuda/$(a)/%.o,$(CUDA_SRC)))
+# Compiled for the oldest and the newest architecture in use; without nvcc there is nothing to check. Where there is no
+# GPU these are the objects that `make` links.
+CHECK_ROOT := $(ROOT)$(if $(HERE_ARCH),/check)
+CHECK_OBJ := $(patsubst tests/cuda/%.cu,$(B)/testobj/cuda/%.cu.o,$(wildcard tests/cuda/*.cu))
 cuda-check:
-	@$(if $(NVCC),$(MAKE) --no-print-directory $(CHECK_OBJ),echo "cuda-check: no nvcc here, nothing compiled")
-define cuda_rule
-$(ROOT)/cuda/$(1)/%.o: %.cu
-	@mkdir -p $$(@D)
-	@echo "  NVCC $(1) $$<"
-	@$(NVCC) -arch=$(1) -O2 -std=c++17 -Xcompiler -Wall,-Wextra -Iinclude -Isrc -c $$< -o $$@
-endef
-$(foreach a,sm_80 sm_90a,$(eval $(call cuda_rule,$(a))))
+	@$(if $(NVCC),$(MAKE) --no-print-directory ROOT=$(CHECK_ROOT) CUDA_ARCH="80 90a" cuda-objects,\
+	echo "cuda-check: no nvcc here, nothing compiled")
+cuda-objects: $(call lib,cuda) $(CHECK_OBJ)
+$(B)/testobj/cuda/%.cu.o: tests/cuda/%.cu $(B)/flags-cuda.txt
+	@mkdir -p $(@D)
+	@echo "  NVCC    $<"
+	@$(NVCC) $(NVCCFLAGS) -c $< -o $@
 
 # QUIRE_GPU=1: a test that finds no GPU fails in place of being skipped.
 GPU_TESTS := $(patsubst tests/%.c,$(B)/test/%,$(wildcard tests/cuda/test_*.c))
