@@ -8,7 +8,6 @@
 
 static json_t *config_json(const struct qr_config *c)
 {
-    static const char *const rope[] = {"default", "linear", "llama3"};
     json_t *eos = json_array();
     for (int i = 0; i < c->n_eos; i++)
         json_array_append_new(eos, json_integer(c->eos[i]));
@@ -17,7 +16,7 @@ static json_t *config_json(const struct qr_config *c)
                      "n_head", c->n_head, "n_kv_head", c->n_kv_head, "head_dim", c->head_dim, "n_ff", c->n_ff,
                      "n_vocab", c->n_vocab, "max_len", c->max_len, "norm_eps", (double)c->norm_eps, "tie_embd",
                      c->tie_embd, "qkv_bias", c->qkv_bias, "qk_norm", c->qk_norm, "window", c->window, "rope",
-                     rope[c->rope.kind], "rope_theta", c->rope.theta, "bos", c->bos, "eos", eos);
+                     qr_rope_kind_name(c->rope.kind), "rope_theta", c->rope.theta, "bos", c->bos, "eos", eos);
 }
 
 /* Parameters and bytes as they lie in the file. */
@@ -70,10 +69,9 @@ static void print_config(const struct qr_config *c)
            "  MLP           %d\n  vocabulary    %d%s\n  context       %d tokens\n",
            qr_arch_name(c->arch), c->n_layer, c->n_embd, c->n_head, c->n_kv_head, c->head_dim, c->n_ff, c->n_vocab,
            c->tie_embd ? ", head tied to the embedding" : "", c->max_len);
-    printf("  rope          theta %g%s\n", c->rope.theta,
-           c->rope.kind == QR_ROPE_LLAMA3   ? ", llama3 scaling"
-           : c->rope.kind == QR_ROPE_LINEAR ? ", linear scaling"
-                                            : "");
+    bool scaled = c->rope.kind != QR_ROPE_DEFAULT;
+    printf("  rope          theta %g%s%s%s\n", c->rope.theta, scaled ? ", " : "",
+           scaled ? qr_rope_kind_name(c->rope.kind) : "", scaled ? " scaling" : "");
     if (c->qkv_bias || c->qk_norm || c->window)
         printf("  attention     %s%s%s\n", c->qkv_bias ? "q, k, v with bias " : "", c->qk_norm ? "q, k norms " : "",
                c->window ? "sliding window" : "");

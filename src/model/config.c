@@ -15,6 +15,25 @@ const char *qr_arch_names(void)
     return "llama, qwen2, qwen3, gemma2, gemma3 and phi3";
 }
 
+const char *qr_rope_kind_name(enum qr_rope_kind kind)
+{
+    switch (kind) {
+    case QR_ROPE_DEFAULT:
+        return "default";
+    case QR_ROPE_LINEAR:
+        return "linear";
+    case QR_ROPE_LLAMA3:
+        return "llama3";
+    case QR_ROPE_DYNAMIC:
+        return "dynamic";
+    case QR_ROPE_YARN:
+        return "yarn";
+    case QR_ROPE_LONGROPE:
+        return "longrope";
+    }
+    return "?";
+}
+
 bool qr_config_has_window(const struct qr_config *config, int32_t layer)
 {
     return config->window > 0 && layer >= config->window_from &&

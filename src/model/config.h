@@ -79,8 +79,9 @@ struct qr_config {
     int gen_top_k;
 };
 
-const char *qr_arch_name(enum qr_arch arch); /* "qwen2" */
-const char *qr_arch_names(void);             /* all of them, for messages */
+const char *qr_arch_name(enum qr_arch arch);           /* "qwen2" */
+const char *qr_arch_names(void);                       /* all of them, for messages */
+const char *qr_rope_kind_name(enum qr_rope_kind kind); /* "yarn" */
 bool qr_config_has_window(const struct qr_config *config, int32_t layer);
 
 /* config: parsed config.json; generation: parsed generation_config.json or NULL. Refuses what quire does not know by name

@@ -18,6 +18,7 @@ struct qr_source_tensor {
     uint64_t bytes;
     uint32_t derived; /* 0, or 1 + its number among the matrices that are made of several tensors of a quantised file:
                        * data is then no rows, qr_source_rows makes them */
+    uint64_t derived_row;  /* of that matrix: where this tensor's rows begin */
     bool interleaved_rope; /* rows of q and k pair (0,1),(2,3).. : GGUF files of arch llama */
 };
 

@@ -25,7 +25,9 @@ static enum qr_status add_rows(struct qr_source *source, const struct qr_source_
 
     snprintf(tensor.name, sizeof tensor.name, "%.*s.%s.weight", (int)(dot - whole->name) % 64, whole->name, part);
     tensor.n_row = n_row;
-    tensor.data = whole->data ? whole->data + row * qr_row_bytes(whole->type, whole->n_col) : NULL;
+    tensor.derived_row = row;
+    if (!whole->derived)
+        tensor.data = whole->data ? whole->data + row * qr_row_bytes(whole->type, whole->n_col) : NULL;
     return qr_source_add(source, &tensor, map, err);
 }
 
@@ -40,7 +42,7 @@ static enum qr_status add_merged(struct qr_source *source, const struct qr_sourc
     if (c->arch != QR_ARCH_PHI3)
         return qr_fail(err, QR_UNSUPPORTED, "the model has a tensor \"%s\", which quire does not know for %s models",
                        tensor->name, qr_arch_name(c->arch));
-    if (tensor->n_row != wanted || tensor->n_col % qr_dtype_info(tensor->type)->block != 0 || tensor->derived)
+    if (tensor->n_row != wanted || tensor->n_col % qr_dtype_info(tensor->type)->block != 0)
         return qr_fail(err, QR_FORMAT, "tensor \"%s\" has %llu rows of %llu %s; the config wants %llu rows",
                        tensor->name, (unsigned long long)tensor->n_row, (unsigned long long)tensor->n_col,
                        qr_dtype_info(tensor->type)->name, (unsigned long long)wanted);

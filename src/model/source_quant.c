@@ -145,7 +145,7 @@ static enum qr_status read_guarded(void *ctx, struct qr_err *err)
 enum qr_status qr_source_derived_rows(const struct qr_source *source, const struct qr_source_tensor *tensor,
                                       uint64_t row, uint64_t n, void *dst, struct qr_err *err)
 {
-    struct reading reading = {&source->derived[tensor->derived - 1], row, n, dst, 0};
+    struct reading reading = {&source->derived[tensor->derived - 1], tensor->derived_row + row, n, dst, 0};
 
     return read_guarded(&reading, err);
 }

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from numpy_forward import Model
+from numpy_forward import Model, read_safetensors
 from test_forward import PROMPT, complete
 
 MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -156,6 +156,30 @@ def test_quantised_directories_agree_with_numpy(quire, tmp_path, kind):
     worst = max(abs(p - want[i][t]) for i, top in enumerate(tops) for t, p in top.items())
     print(f"{kind}: largest difference of a log-probability {worst:.1e}")
     assert worst < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["fp8-blocks", "gptq", "awq"])
+def test_merged_matrices_of_phi3(quire, tmp_path, kind):
+    """q, k, v of one quantised matrix are taken apart by rows."""
+    quire.run("synth", "tiny-phi3", tmp_path / "plain", "--dtype", "f32", "--seed", 6)
+    model = Model(tmp_path / "plain")
+    config, quantiser = FORMATS[kind]
+    shutil.copytree(tmp_path / "plain", tmp_path / "quantised")
+    settings = json.loads((tmp_path / "plain" / "config.json").read_text())
+    (tmp_path / "quantised" / "config.json").write_text(json.dumps(settings | {"quantization_config": config}))
+    tensors = {}
+    for name, w in read_safetensors(tmp_path / "plain" / "model.safetensors").items():
+        stem = name.removesuffix(".weight")
+        if stem.endswith(("qkv_proj", "o_proj", "gate_up_proj", "down_proj")):
+            stored, model.weights[name] = quantiser(stem, w)
+            tensors |= stored
+        else:
+            tensors[name] = ("F32", w.astype(np.float32))
+    model._take_apart()
+    save(tmp_path / "quantised" / "model.safetensors", tensors)
+    ids, tops = complete(quire, tmp_path / "quantised", PROMPT, 8, "--kv-cache-dtype", "f32", "--ignore-eos")
+    want = model.logprobs(PROMPT + ids)[len(PROMPT) - 1 : -1]
+    assert max(abs(p - want[i][t]) for i, top in enumerate(tops) for t, p in top.items()) < 1e-3
 
 
 def refusal(quire, path):

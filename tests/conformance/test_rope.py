@@ -57,6 +57,9 @@ def test_config_json(quire, plain, tmp_path, kind, spelling):
     worst = agrees(quire, path, Model(path))
     print(f"{kind}, {spelling}: largest difference of a log-probability {worst:.1e}")
     assert worst < 1e-4
+    info = quire.json("info", path, "--json")["config"]
+    assert info["rope"] == {"mrope": "default"}.get(kind, SCALINGS[kind]["rope_type"])
+    assert f"theta {info['rope_theta']:g}" in quire.text("info", path)
     if kind not in ("dynamic", "mrope", "default"):
         assert agrees(quire, path, Model(plain)) > 1e-2  # the scaling tells
 

@@ -229,6 +229,43 @@ static void products(void **state)
     }
 }
 
+/* GELU by the tanh formula, a factor, and a soft cap, also far from zero. */
+static void gemma_ops(void **state)
+{
+    (void)state;
+    EACH_ISA(table)
+    {
+        for (uint32_t cols = 1; cols < 70; cols += 3) {
+            struct matrix x = matrix_make(4, 3, cols);
+            x.data[0] = -95;
+            x.data[x.stride] = 300;
+            x.data[2 * x.stride] = -3e5f;
+            struct matrix gelu = matrix_copy(&x), scale = matrix_copy(&x), cap = matrix_copy(&x);
+            struct qr_rows_job job = {.t1 = 3, .x = gelu.data, .x_stride = x.stride, .cols = cols};
+            table->gelu(&job);
+            job.x = scale.data;
+            job.eps = 8.5f;
+            table->scale(&job);
+            job.x = cap.data;
+            job.eps = 30;
+            table->soft_cap(&job);
+            check_around(&gelu, &x);
+            check_around(&scale, &x);
+            check_around(&cap, &x);
+            for (int t = 0; t < 3; t++)
+                for (uint32_t c = 0; c < cols; c++) {
+                    double v = at(&x, t, c), u = sqrt(2 / acos(-1)) * (v + 0.044715 * v * v * v);
+                    assert_true(fabs(at(&gelu, t, c) - 0.5 * v * (1 + tanh(u))) <= 1e-6 * fmax(1, fabs(v)));
+                    assert_true((float)at(&scale, t, c) == (float)v * 8.5f);
+                    assert_true(fabs(at(&cap, t, c) - 30 * tanh(v / 30)) <= 1e-5);
+                }
+            struct matrix *all[] = {&x, &gelu, &scale, &cap};
+            for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+                free(all[i]->data);
+        }
+    }
+}
+
 /* q, k, v of 3 tokens; pages of 2 layers. Checked against rotation in double, and that nothing else in the pages
  * changes. */
 static void check_rope_store(const struct qr_cpu_table *table, enum qr_dtype type, uint32_t head_dim, bool norm)
@@ -359,7 +396,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exponential), cmocka_unit_test(hyperbolic_tangent), cmocka_unit_test(norms),
-        cmocka_unit_test(products),    cmocka_unit_test(rope_store),         cmocka_unit_test(halves),
+        cmocka_unit_test(products),    cmocka_unit_test(gemma_ops),          cmocka_unit_test(rope_store),
+        cmocka_unit_test(halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
