@@ -72,22 +72,23 @@ static enum qr_status grow(struct qr_added *added, struct qr_err *err)
 
 /* Stores what is looked for. */
 static enum qr_status store_key(struct qr_added *added, struct qr_added_token *token, const char *text, size_t n,
-                                bool nfc, struct qr_err *err)
+                                const struct qr_normalizer *normalizer, struct qr_err *err)
 {
     size_t before = added->bytes.len;
+    bool moved;
 
     token->key = token->at;
     token->nk = token->n;
-    if (!token->normalized || !nfc || qr_nfc_certain(text, n))
+    if (!token->normalized || qr_normalizer_idle(normalizer, text, n))
         return QR_OK;
-    QR_TRY(qr_nfc(text, n, &added->bytes, err));
+    QR_TRY(qr_normalizer_run(normalizer, text, n, NULL, &added->bytes, &moved, err));
     token->key = (uint32_t)before;
     token->nk = (uint32_t)(added->bytes.len - before);
     return QR_OK;
 }
 
 enum qr_status qr_added_add(struct qr_added *added, const struct qr_added_token *how, const char *text, size_t n,
-                            bool nfc, struct qr_err *err)
+                            const struct qr_normalizer *normalizer, struct qr_err *err)
 {
     struct qr_added_token *token, *known = (struct qr_added_token *)qr_added_find(added, text, n);
 
@@ -102,7 +103,7 @@ enum qr_status qr_added_add(struct qr_added *added, const struct qr_added_token 
         *known = *how;
         known->at = at;
         known->n = (uint32_t)n;
-        return store_key(added, known, text, n, nfc, err);
+        return store_key(added, known, text, n, normalizer, err);
     }
     if (!added->token || added->n == added->room)
         QR_TRY(grow(added, err));
@@ -113,7 +114,7 @@ enum qr_status qr_added_add(struct qr_added *added, const struct qr_added_token 
     if (!qr_buf_append(&added->bytes, text, n))
         return qr_fail(err, QR_LIMIT, "the added tokens take more than the limit of %u bytes", MAX_BYTES);
     added->slot[probe(added, text, n)] = (uint32_t)++added->n;
-    return store_key(added, token, text, n, nfc, err);
+    return store_key(added, token, text, n, normalizer, err);
 }
 
 enum qr_status qr_added_finish(struct qr_added *added, struct qr_err *err)

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include "base/buf.h"
 #include "base/err.h"
+#include "text/normalize.h"
 
 #define QR_MAX_ADDED 1024 /* bytes of one added token: matching may look at that many for each byte of a text */
 
@@ -42,9 +43,9 @@ struct qr_added {
 void qr_added_init(struct qr_added *added);
 void qr_added_free(struct qr_added *added);
 /* Adds a token; the fields at, n, key, nk of how are filled in here. A text that is there already gets the new options.
- * nfc: text is normalized that way. Empty texts are left out, as Hugging Face does. */
+ * normalizer: of the text. Empty texts are left out, as Hugging Face does. */
 enum qr_status qr_added_add(struct qr_added *added, const struct qr_added_token *how, const char *text, size_t n,
-                            bool nfc, struct qr_err *err);
+                            const struct qr_normalizer *normalizer, struct qr_err *err);
 /* Builds the tries, after the last token. */
 enum qr_status qr_added_finish(struct qr_added *added, struct qr_err *err);
 const struct qr_added_token *qr_added_find(const struct qr_added *added, const char *text, size_t n);

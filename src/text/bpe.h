@@ -1,4 +1,4 @@
-/* bpe.h - byte-level byte-pair encoding (Sennrich et al. 2016; on bytes as GPT-2 does it). Immutable once filled. */
+/* bpe.h - byte-pair encoding (Sennrich et al. 2016), on bytes as GPT-2 does it or on characters. Immutable once filled. */
 #ifndef QR_TEXT_BPE_H
 #define QR_TEXT_BPE_H
 #include "text/ids.h"
@@ -15,10 +15,16 @@ struct qr_bpe {
     size_t n_slot;         /* a power of two */
     size_t n_used;
     uint64_t seed;
-    int32_t byte_id[256]; /* -1: no token for that byte */
-    int32_t unk;          /* stands for such bytes; -1: they are left out */
-    bool fuse_unk;        /* one for a row of them */
-    bool ignore_merges;   /* a word that is a token is taken whole */
+    bool chars;            /* words begin as characters, else as bytes */
+    int32_t byte_id[256];  /* -1: no token for that byte; with chars: the tokens <0x00> to <0xFF> */
+    int32_t ascii_id[128]; /* with chars */
+    bool byte_fallback;    /* characters without a token become their bytes' tokens */
+    int32_t unk;           /* stands for such bytes; -1: they are left out */
+    bool fuse_unk;         /* one for a row of them */
+    bool ignore_merges;    /* a word that is a token is taken whole */
+    /* Where this text begins no token reaches over, unless it consists of it: words are cut there. "": nowhere. */
+    char cut[8];
+    size_t n_cut;
 };
 
 enum qr_status qr_bpe_init(struct qr_bpe *bpe, size_t n_merge, struct qr_err *err);
@@ -27,11 +33,15 @@ void qr_bpe_free(struct qr_bpe *bpe);
  * first. Refuses tokens that the vocabulary lacks. */
 enum qr_status qr_bpe_add(struct qr_bpe *bpe, const struct qr_vocab *vocab, uint32_t rank, const char *left,
                           size_t n_left, const char *right, size_t n_right, bool keep_first, struct qr_err *err);
+/* With chars: looks whether words may be cut before text (a space's stand-in) without changing what they become. */
+void qr_bpe_find_cut(struct qr_bpe *bpe, const struct qr_vocab *vocab, const char *text, size_t n);
 /* Looks up the bytes' tokens: after the vocabulary is complete. */
 void qr_bpe_set_bytes(struct qr_bpe *bpe, const struct qr_vocab *vocab);
 
 /* Memory of one encoding thread. */
 struct qr_bpe_scratch {
+    int32_t *id; /* a long word before it is merged */
+    size_t room_id;
     struct qr_symbol *symbol;
     size_t room_symbol;
     struct qr_candidate *heap;

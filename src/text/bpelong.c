@@ -17,6 +17,7 @@ struct qr_candidate {
 
 void qr_bpe_scratch_free(struct qr_bpe_scratch *scratch)
 {
+    free(scratch->id);
     free(scratch->symbol);
     free(scratch->heap);
     *scratch = (struct qr_bpe_scratch){0};
@@ -79,26 +80,14 @@ static void consider(const struct qr_bpe *bpe, struct qr_bpe_scratch *scratch, u
         heap_push(scratch, (struct qr_candidate){bpe->slot[slot].rank, left, slot});
 }
 
-static size_t fill_symbols(const struct qr_bpe *bpe, const char *word, size_t n, struct qr_symbol *symbol)
+static void fill_symbols(const int32_t *id, size_t n, struct qr_symbol *symbol)
 {
-    bool after_unk = false;
-    size_t used = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        int32_t id = bpe->byte_id[(unsigned char)word[i]];
-        bool unknown = id < 0;
-
-        if (unknown && (bpe->unk < 0 || (bpe->fuse_unk && after_unk)))
-            continue;
-        after_unk = unknown;
-        symbol[used] = (struct qr_symbol){unknown ? bpe->unk : id, (uint32_t)used - 1, (uint32_t)used + 1};
-        used++;
-    }
-    if (used > 0) {
+    for (size_t i = 0; i < n; i++)
+        symbol[i] = (struct qr_symbol){id[i], (uint32_t)i - 1, (uint32_t)i + 1};
+    if (n > 0) {
         symbol[0].prev = NONE;
-        symbol[used - 1].next = NONE;
+        symbol[n - 1].next = NONE;
     }
-    return used;
 }
 
 static void merge(const struct qr_bpe *bpe, struct qr_bpe_scratch *scratch, const struct qr_candidate *best)
@@ -118,25 +107,23 @@ static void merge(const struct qr_bpe *bpe, struct qr_bpe_scratch *scratch, cons
     consider(bpe, scratch, best->at);
 }
 
-enum qr_status qr_bpe_encode_long(const struct qr_bpe *bpe, const char *word, size_t n, struct qr_bpe_scratch *scratch,
-                                  struct qr_ids *ids, struct qr_err *err)
+enum qr_status qr_bpe_merge_long(const struct qr_bpe *bpe, const int32_t *id, size_t n, struct qr_bpe_scratch *scratch,
+                                 struct qr_ids *ids, struct qr_err *err)
 {
-    size_t used;
-
     if (n > NONE / 4)
-        return qr_fail(err, QR_LIMIT, "a word of %zu bytes is longer than the limit of %u", n, NONE / 4);
+        return qr_fail(err, QR_LIMIT, "a word of %zu symbols is longer than the limit of %u", n, NONE / 4);
     if (!make_room(scratch, n))
-        return qr_fail(err, QR_NOMEM, "out of memory for a word of %zu bytes", n);
-    used = fill_symbols(bpe, word, n, scratch->symbol);
+        return qr_fail(err, QR_NOMEM, "out of memory for a word of %zu symbols", n);
+    fill_symbols(id, n, scratch->symbol);
     scratch->n_heap = 0;
-    for (size_t i = 0; i < used; i++)
+    for (size_t i = 0; i < n; i++)
         consider(bpe, scratch, (uint32_t)i);
     while (scratch->n_heap > 0) {
         struct qr_candidate best = heap_pop(scratch);
 
         merge(bpe, scratch, &best);
     }
-    for (size_t i = 0; i < used; i++)
+    for (size_t i = 0; i < n; i++)
         if (scratch->symbol[i].id >= 0)
             qr_ids_push(ids, scratch->symbol[i].id);
     return QR_OK;

@@ -1,4 +1,4 @@
-/* nfc.c - Normalization Form C (Unicode Standard Annex #15) on utf8proc's tables.
+/* nfc.c - Normalization Forms C, D, KC and KD (Unicode Standard Annex #15) on utf8proc's tables.
  *
  * utf8proc orders combining marks by bubbling, which is quadratic in a run of them; here a long run is sorted by
  * counting its combining classes, which is stable and linear.
@@ -12,6 +12,22 @@
 #include "text/utf8.h"
 
 #define SHORT_RUN 16
+#define CHUNK     65536 /* bytes */
+
+static bool is_compat(enum qr_normal_form form)
+{
+    return form == QR_NFKC || form == QR_NFKD;
+}
+
+bool qr_normal_certain(enum qr_normal_form form, const char *s, size_t n)
+{
+    if (form == QR_NFC)
+        return qr_nfc_certain(s, n);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)s[i] >= 0x80)
+            return false;
+    return true;
+}
 
 bool qr_nfc_certain(const char *s, size_t n)
 {
@@ -45,6 +61,14 @@ static bool is_later_mark(int32_t cp)
         if (cp <= later[i].last)
             return true;
     return false;
+}
+
+/* Code points with a decomposition since Unicode 10 to 15. */
+static bool is_later_letter(int32_t cp)
+{
+    return cp >= 0x32FF &&
+           (cp == 0x32FF || (cp >= 0xA7F2 && cp <= 0xA7F4) || cp == 0xAB69 || (cp >= 0x10781 && cp <= 0x107BA) ||
+            cp == 0x11938 || (cp >= 0x1E030 && cp <= 0x1E06D) || cp == 0x1F16C || (cp >= 0x1FBF0 && cp <= 0x1FBF9));
 }
 
 static int combining_class(int32_t cp)
@@ -102,22 +126,23 @@ static bool order_marks(int32_t *cps, size_t n)
     return true;
 }
 
-/* cps [room] gets the canonical decomposition of s; the number of code points, or -1 when room is too small. */
-static utf8proc_ssize_t decompose(const char *s, size_t n, int32_t *cps, size_t room)
+/* cps [room] gets the decomposition of s; the number of code points, or -1 when room is too small. */
+static utf8proc_ssize_t decompose(enum qr_normal_form form, const char *s, size_t n, int32_t *cps, size_t room)
 {
+    utf8proc_option_t options = UTF8PROC_DECOMPOSE | (is_compat(form) ? UTF8PROC_COMPAT : 0);
     size_t used = 0;
 
     for (size_t i = 0, len; i < n; i += len) {
         int32_t cp = qr_utf8_get(s + i, &len);
         utf8proc_ssize_t got;
 
-        if (cp < 0xC0) {
+        if (cp < 0xA0 || is_later_letter(cp)) {
             if (used == room)
                 return -1;
             cps[used++] = cp;
             continue;
         }
-        got = utf8proc_decompose_char(cp, cps + used, (utf8proc_ssize_t)(room - used), UTF8PROC_DECOMPOSE, NULL);
+        got = utf8proc_decompose_char(cp, cps + used, (utf8proc_ssize_t)(room - used), options, NULL);
         if (got < 0 || (size_t)got > room - used)
             return -1;
         used += (size_t)got;
@@ -141,26 +166,55 @@ static void compose(int32_t *cps, utf8proc_ssize_t n, struct qr_buf *out)
     }
 }
 
-enum qr_status qr_nfc(const char *s, size_t n, struct qr_buf *out, struct qr_err *err)
+static void put_all(const int32_t *cps, utf8proc_ssize_t n, struct qr_buf *out)
 {
-    /* the longest canonical decomposition is 4 code points of a 2-byte or longer sequence */
+    for (utf8proc_ssize_t i = 0; i < n; i++)
+        qr_utf8_put(out, cps[i]);
+}
+
+static enum qr_status chunk(enum qr_normal_form form, const char *s, size_t n, struct qr_buf *out, struct qr_err *err)
+{
+    /* The longest decompositions: canonical, 4 code points of 2 bytes; compatible, 18 of the 3 bytes of U+FDFA. */
     uint64_t bytes;
-    size_t room = n * 2 + 4;
+    size_t room = n * (is_compat(form) ? 6 : 2) + 18;
     utf8proc_ssize_t used;
     int32_t *cps;
 
-    if (!qr_mul_u64(room, sizeof *cps, &bytes) || n > (SIZE_MAX - 4) / 2)
+    if (n > (SIZE_MAX - 18) / 6 || !qr_mul_u64(room, sizeof *cps, &bytes))
         return qr_fail(err, QR_LIMIT, "a text of %zu bytes is too long to normalize", n);
     cps = malloc(bytes);
-    used = cps ? decompose(s, n, cps, room) : -1;
+    used = cps ? decompose(form, s, n, cps, room) : -1;
     if (used < 0 || !order_marks(cps, (size_t)used)) {
         free(cps);
         return qr_fail(err, QR_NOMEM, "out of memory while normalizing a text of %zu bytes", n);
     }
     qr_buf_reserve(out, n);
-    compose(cps, used, out);
+    if (form == QR_NFC || form == QR_NFKC)
+        compose(cps, used, out);
+    else
+        put_all(cps, used, out);
     free(cps);
     if (out->failed)
         return qr_fail(err, QR_NOMEM, "out of memory while normalizing a text of %zu bytes", n);
     return QR_OK;
+}
+
+enum qr_status qr_normal_form(enum qr_normal_form form, const char *s, size_t n, struct qr_buf *out, struct qr_err *err)
+{
+    /* nothing before an ASCII character changes with what stands behind it: long texts go through in parts */
+    while (n > CHUNK) {
+        size_t end = CHUNK;
+
+        while (end < n && (unsigned char)s[end] >= 0x80)
+            end++;
+        QR_TRY(chunk(form, s, end, out, err));
+        s += end;
+        n -= end;
+    }
+    return n > 0 || !out->data ? chunk(form, s, n, out, err) : QR_OK;
+}
+
+enum qr_status qr_nfc(const char *s, size_t n, struct qr_buf *out, struct qr_err *err)
+{
+    return qr_normal_form(QR_NFC, s, n, out, err);
 }

@@ -12,6 +12,7 @@ struct run {
     qr_word_fn fn;
     void *ctx;
     struct qr_err *err;
+    const char *first; /* where the whole text begins; NULL: not here */
 };
 
 static enum qr_status run_step(struct run *run, int i, const char *s, size_t n, bool letters);
@@ -120,11 +121,33 @@ static enum qr_status cut_by_string(struct cut *cut, size_t n, size_t *done)
     return QR_OK;
 }
 
-static enum qr_status cut_by_number(struct cut *cut, size_t n, size_t *done)
+/* Each code point that has a property. */
+static enum qr_status cut_by_property(struct cut *cut, size_t n, size_t *done, bool (*has)(int32_t cp))
 {
     for (size_t i = 0, len; i < n; i += len)
-        if (qr_cp_is_numeric(qr_utf8_get(cut->s + i, &len)))
+        if (has(qr_utf8_get(cut->s + i, &len)))
             QR_TRY(add_match(cut, done, i, i + len));
+    return QR_OK;
+}
+
+/* \w+|[^\w\s]+ */
+static enum qr_status cut_by_words(struct cut *cut, size_t n, size_t *done)
+{
+    for (size_t i = 0, end, len; i < n; i = end) {
+        int32_t cp = qr_utf8_get(cut->s + i, &len);
+        bool word = qr_cp_is_word(cp);
+
+        end = i + len;
+        if (!word && qr_cp_is_space(cp))
+            continue;
+        while (end < n) {
+            cp = qr_utf8_get(cut->s + end, &len);
+            if (qr_cp_is_word(cp) != word || (!word && qr_cp_is_space(cp)))
+                break;
+            end += len;
+        }
+        QR_TRY(add_match(cut, done, i, end));
+    }
     return QR_OK;
 }
 
@@ -139,31 +162,64 @@ static enum qr_status run_cut(struct run *run, int i, const char *s, size_t n, b
         status = cut_by_regex(&cut, n, &done);
     else if (step->kind == QR_STEP_STRING)
         status = cut_by_string(&cut, n, &done);
+    else if (step->kind == QR_STEP_WORDS)
+        status = cut_by_words(&cut, n, &done);
+    else if (step->kind == QR_STEP_NUMERIC)
+        status = cut_by_property(&cut, n, &done, qr_cp_is_numeric);
+    else if (step->kind == QR_STEP_SPACE)
+        status = cut_by_property(&cut, n, &done, qr_cp_is_space);
     else
-        status = cut_by_number(&cut, n, &done);
+        status = cut_by_property(&cut, n, &done, qr_cp_is_punctuation);
     if (status == QR_OK && done < n)
         status = add_stretch(&cut, done, n, false);
     return status == QR_OK ? flush(&cut) : status;
 }
 
+static void put_metaspace(const struct qr_step *step, const char *s, size_t n, bool first, struct qr_buf *out)
+{
+    bool has = n >= step->n_text && memcmp(s, step->text, step->n_text) == 0;
+
+    qr_buf_reserve(out, n + n / 2 + step->n_text);
+    if (s[0] != ' ' && !has && (step->prefix == QR_PREFIX_ALWAYS || (step->prefix == QR_PREFIX_FIRST && first)))
+        qr_buf_append(out, step->text, step->n_text);
+    while (n > 0) {
+        const char *space = memchr(s, ' ', n);
+        size_t plain = space ? (size_t)(space - s) : n;
+
+        qr_buf_append(out, s, plain);
+        if (space)
+            qr_buf_append(out, step->text, step->n_text);
+        plain += space != NULL;
+        s += plain;
+        n -= plain;
+    }
+}
+
 /* A step that rewrites the piece. */
 static enum qr_status run_rewritten(struct run *run, int i, const char *s, size_t n, bool letters)
 {
-    bool to_letters = run->pretok->step[i].kind == QR_STEP_LETTERS;
+    const struct qr_step *step = &run->pretok->step[i];
+    bool to_letters = step->kind == QR_STEP_LETTERS;
+    const char *first = run->first;
     enum qr_status status;
     struct qr_buf text;
 
     qr_buf_init(&text, 0);
     if (to_letters) {
         qr_bytes_to_letters(s, n, &text);
+    } else if (step->kind == QR_STEP_METASPACE) {
+        put_metaspace(step, s, n, s == first, &text);
     } else {
         qr_buf_putc(&text, ' ');
         qr_buf_append(&text, s, n);
     }
+    if (s == first)
+        run->first = text.data;
     if (text.failed)
         status = qr_fail(run->err, QR_NOMEM, "out of memory for a word of %zu bytes", n);
     else
         status = run_step(run, i + 1, text.data, text.len, letters || to_letters);
+    run->first = first;
     qr_buf_free(&text);
     return status;
 }
@@ -192,16 +248,17 @@ static enum qr_status run_step(struct run *run, int i, const char *s, size_t n, 
             return run_step(run, i + 1, s, n, letters);
         return run_rewritten(run, i, s, n, letters);
     case QR_STEP_LETTERS:
+    case QR_STEP_METASPACE:
         return run_rewritten(run, i, s, n, letters);
     default:
         return run_cut(run, i, s, n, letters);
     }
 }
 
-enum qr_status qr_pretok_run(const struct qr_pretok *pretok, const char *s, size_t n, struct qr_regex_state *state,
-                             qr_word_fn fn, void *ctx, struct qr_err *err)
+enum qr_status qr_pretok_run(const struct qr_pretok *pretok, const char *s, size_t n, bool first,
+                             struct qr_regex_state *state, qr_word_fn fn, void *ctx, struct qr_err *err)
 {
-    struct run run = {pretok, state, fn, ctx, err};
+    struct run run = {pretok, state, fn, ctx, err, first ? s : NULL};
 
     return n ? run_step(&run, 0, s, n, false) : QR_OK;
 }

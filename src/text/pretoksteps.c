@@ -45,6 +45,15 @@ enum qr_status qr_pretok_add_string(struct qr_pretok *pretok, const char *text, 
     return QR_OK;
 }
 
+enum qr_status qr_pretok_add_metaspace(struct qr_pretok *pretok, const char *replacement, size_t n,
+                                       enum qr_prefix prefix, bool split, struct qr_err *err)
+{
+    QR_TRY(qr_pretok_add_string(pretok, replacement, n, QR_SPLIT_MERGED_WITH_NEXT, false, err));
+    pretok->step[pretok->n - 1].kind = QR_STEP_METASPACE;
+    pretok->step[pretok->n - 1].prefix = prefix;
+    return split ? qr_pretok_add_string(pretok, replacement, n, QR_SPLIT_MERGED_WITH_NEXT, false, err) : QR_OK;
+}
+
 enum qr_status qr_pretok_add_gpt2(struct qr_pretok *pretok, struct qr_err *err)
 {
     /* encoder.py of GPT-2 */

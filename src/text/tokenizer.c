@@ -12,6 +12,7 @@ enum qr_status qr_tokenizer_alloc(struct qr_tokenizer **tok, struct qr_err *err)
         return qr_fail(err, QR_NOMEM, "out of memory for a tokenizer");
     qr_vocab_init(&(*tok)->vocab);
     qr_added_init(&(*tok)->added);
+    qr_buf_init(&(*tok)->piece_bytes, UINT32_MAX);
     (*tok)->bos = (*tok)->eos = -1;
     return QR_OK;
 }
@@ -22,6 +23,11 @@ void qr_tokenizer_destroy(struct qr_tokenizer *tok)
         return;
     qr_vocab_free(&tok->vocab);
     qr_bpe_free(&tok->bpe);
+    qr_unigram_free(&tok->unigram);
+    qr_normalizer_free(&tok->normalizer);
+    qr_decoder_free(&tok->decoder);
+    free(tok->piece);
+    qr_buf_free(&tok->piece_bytes);
     qr_added_free(&tok->added);
     qr_pretok_free(&tok->pretok);
     free(tok);
@@ -34,11 +40,14 @@ static enum qr_status add_unknown(struct qr_tokenizer *tok, const struct qr_adde
 {
     enum qr_status status = QR_OK;
     struct qr_buf normal;
+    bool moved;
 
     qr_buf_init(&normal, 0);
-    if (how->normalized && tok->nfc && !qr_nfc_certain(text, n)) {
-        status = qr_nfc(text, n, &normal, err);
-        if (status == QR_OK && qr_vocab_find_text(&tok->vocab, normal.data, normal.len) < 0) {
+    if (tok->vocab.plain)
+        kind |= QR_TOKEN_LITERAL;
+    if (how->normalized && !tok->text && !qr_normalizer_idle(&tok->normalizer, text, n)) {
+        status = qr_normalizer_run(&tok->normalizer, text, n, NULL, &normal, &moved, err);
+        if (status == QR_OK && normal.len > 0 && qr_vocab_find_text(&tok->vocab, normal.data, normal.len) < 0) {
             text = normal.data;
             n = normal.len;
         }
@@ -70,14 +79,63 @@ enum qr_status qr_tokenizer_add_token(struct qr_tokenizer *tok, const struct qr_
         QR_TRY(add_unknown(tok, how, text, n, kind | (literal ? QR_TOKEN_LITERAL : 0), err));
     token = &tok->vocab.token[how->id];
     token->kind = (uint8_t)((token->kind & ~QR_TOKEN_SPECIAL) | kind);
-    return qr_added_add(&tok->added, how, text, n, tok->nfc, err);
+    return qr_added_add(&tok->added, how, text, n, &tok->normalizer, err);
+}
+
+/* What stands for a space, if something does. */
+static void find_cut(struct qr_tokenizer *tok)
+{
+    for (int i = 0; i < tok->normalizer.n; i++) {
+        const struct qr_normal_step *step = &tok->normalizer.step[i];
+
+        if (step->kind == QR_NORMAL_REPLACE && step->n_text == 1 && step->text[0] == ' ')
+            qr_bpe_find_cut(&tok->bpe, &tok->vocab, step->content, step->n_content);
+    }
+    for (int i = 0; i < tok->pretok.n; i++)
+        if (tok->pretok.step[i].kind == QR_STEP_METASPACE)
+            qr_bpe_find_cut(&tok->bpe, &tok->vocab, tok->pretok.step[i].text, tok->pretok.step[i].n_text);
+}
+
+const char *qr_tokenizer_text(const struct qr_tokenizer *tok, int32_t id, size_t *n)
+{
+    const struct qr_token *token = &tok->vocab.token[id];
+    const struct qr_added_token *added = tok->piece[id].added ? &tok->added.token[tok->piece[id].added - 1] : NULL;
+
+    *n = added ? added->nk : token->n;
+    if (added)
+        return tok->added.bytes.data + added->key;
+    return token->kind & QR_TOKEN_PRESENT ? tok->vocab.bytes.data + token->at : NULL;
+}
+
+static enum qr_status make_pieces(struct qr_tokenizer *tok, struct qr_err *err)
+{
+    tok->piece = calloc(tok->vocab.n + 1, sizeof *tok->piece);
+    if (!tok->piece)
+        return qr_fail(err, QR_NOMEM, "out of memory for a vocabulary of %zu tokens", tok->vocab.n);
+    for (size_t i = 0; i < tok->added.n; i++)
+        tok->piece[tok->added.token[i].id].added = (uint32_t)i + 1;
+    for (size_t i = 0; i < tok->vocab.n; i++) {
+        size_t at = tok->piece_bytes.len, n;
+        const char *s = qr_tokenizer_text(tok, (int32_t)i, &n);
+
+        if (s)
+            QR_TRY(qr_decoder_piece(&tok->decoder, s, n, &tok->piece_bytes, err));
+        tok->piece[i].at = (uint32_t)at;
+        tok->piece[i].n = (uint32_t)(tok->piece_bytes.len - at);
+    }
+    return qr_buf_reserve(&tok->piece_bytes, 1) ? QR_OK : qr_fail(err, QR_NOMEM, "out of memory for a vocabulary");
 }
 
 enum qr_status qr_tokenizer_finish(struct qr_tokenizer *tok, struct qr_err *err)
 {
     if (tok->vocab.n_used == 0)
         return qr_fail(err, QR_FORMAT, "the tokenizer has no tokens");
-    qr_bpe_set_bytes(&tok->bpe, &tok->vocab);
+    if (tok->bpe.slot) {
+        qr_bpe_set_bytes(&tok->bpe, &tok->vocab);
+        find_cut(tok);
+    }
+    if (tok->text)
+        QR_TRY(make_pieces(tok, err));
     return qr_added_finish(&tok->added, err);
 }
 
@@ -116,7 +174,9 @@ const char *qr_tokenizer_bytes(const struct qr_tokenizer *tok, int32_t id, size_
 {
     const struct qr_token *token = token_of(tok, id);
 
-    *n = token ? token->n : 0;
+    *n = !token ? 0 : tok->piece ? tok->piece[id].n : token->n;
+    if (token && tok->piece)
+        return tok->piece_bytes.data + tok->piece[id].at;
     return token ? tok->vocab.bytes.data + token->at : NULL;
 }
 

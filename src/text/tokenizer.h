@@ -1,4 +1,4 @@
-/* tokenizer.h - text to ids and back: byte-level BPE, as tokenizer.json or a GGUF file describes it.
+/* tokenizer.h - text to ids and back: BPE on bytes or characters, or Unigram, as tokenizer.json or a GGUF file says.
  * Immutable after creation: any number of threads may encode and decode at once. */
 #ifndef QR_TEXT_TOKENIZER_H
 #define QR_TEXT_TOKENIZER_H

@@ -14,9 +14,11 @@
 
 struct encoding {
     const struct qr_tokenizer *tok;
+    const char *text, *first; /* the whole text; its first segment once it is normalized, NULL in others */
     bool parse_special;
     struct qr_ids *ids;
     struct qr_bpe_scratch scratch;
+    struct qr_unigram_scratch unigram;
     struct qr_regex_state regex;
     struct qr_err *err;
 };
@@ -25,12 +27,14 @@ static enum qr_status encode_word(void *ctx, const char *word, size_t n, struct 
 {
     struct encoding *e = ctx;
 
+    if (e->tok->unigram.score)
+        return qr_unigram_encode(&e->tok->unigram, &e->tok->vocab, word, n, &e->unigram, e->ids, err);
     return qr_bpe_encode(&e->tok->bpe, &e->tok->vocab, word, n, &e->scratch, e->ids, err);
 }
 
 static enum qr_status encode_plain(struct encoding *e, const char *s, size_t n)
 {
-    return qr_pretok_run(&e->tok->pretok, s, n, &e->regex, encode_word, e, e->err);
+    return qr_pretok_run(&e->tok->pretok, s, n, s == e->first, &e->regex, encode_word, e, e->err);
 }
 
 /* Cuts s by the tokens of a trie; what lies between goes to between. */
@@ -53,12 +57,15 @@ static enum qr_status encode_raw(struct encoding *e, const char *s, size_t n)
 {
     enum qr_status status;
     struct qr_buf text;
+    bool moved;
 
-    if (!e->tok->nfc || qr_nfc_certain(s, n))
+    e->first = s == e->text ? s : NULL;
+    if (qr_normalizer_idle(&e->tok->normalizer, s, n))
         return encode_around(e, &e->tok->added.normal, s, n, encode_plain);
     qr_buf_init(&text, 0);
-    status = qr_nfc(s, n, &text, e->err);
-    if (status == QR_OK)
+    status = qr_normalizer_run(&e->tok->normalizer, s, n, &e->regex, &text, &moved, e->err);
+    e->first = e->first && !moved ? text.data : NULL;
+    if (status == QR_OK && text.len > 0)
         status = encode_around(e, &e->tok->added.normal, text.data, text.len, encode_plain);
     qr_buf_free(&text);
     return status;
@@ -96,12 +103,14 @@ enum qr_status qr_tokenizer_encode(const struct qr_tokenizer *tok, const char *t
         text = repaired.data;
         n = repaired.len;
     }
+    e.text = text;
     if (status == QR_OK)
         status = encode_valid(&e, text, n, add_special);
     if (status == QR_OK && !list.data && !(list.data = calloc(1, sizeof *list.data)))
         status = qr_fail(err, QR_NOMEM, "out of memory for tokens");
     qr_buf_free(&repaired);
     qr_bpe_scratch_free(&e.scratch);
+    qr_unigram_scratch_free(&e.unigram);
     qr_regex_state_free(&e.regex);
     if (status != QR_OK) {
         free(list.data);
@@ -112,6 +121,52 @@ enum qr_status qr_tokenizer_encode(const struct qr_tokenizer *tok, const char *t
     return QR_OK;
 }
 
+static enum qr_status check_id(const struct qr_tokenizer *tok, int32_t id, struct qr_err *err)
+{
+    if (id >= 0 && (size_t)id < tok->vocab.n)
+        return QR_OK;
+    return qr_fail(err, QR_INVALID, "the token id %d is outside the vocabulary of %zu", id, tok->vocab.n);
+}
+
+/* The tokenizers package knows special tokens by the text that it shows, which is the normal form: where that differs
+ * from what the file says, the token is not skipped. */
+static bool is_skipped(const struct qr_tokenizer *tok, int32_t id, const char *s, size_t n)
+{
+    const struct qr_added_token *added = qr_added_find(&tok->added, s, n);
+
+    return qr_tokenizer_is_special(tok, id) && (!tok->piece[id].added || (added && added->special));
+}
+
+/* By the decoder's steps: they see all tokens, so that the first may lose its space. */
+static enum qr_status decode_text(const struct qr_tokenizer *tok, const int32_t *ids, size_t n, bool skip_special,
+                                  char **text, size_t *n_text, struct qr_err *err)
+{
+    struct qr_texts texts;
+    struct qr_buf out;
+    enum qr_status status = QR_OK;
+
+    qr_texts_init(&texts);
+    qr_buf_init(&out, 0);
+    for (size_t i = 0; i < n && status == QR_OK; i++) {
+        const char *s;
+        size_t len;
+
+        status = check_id(tok, ids[i], err);
+        if (status != QR_OK)
+            break;
+        s = qr_tokenizer_text(tok, ids[i], &len);
+        if (s && !(skip_special && is_skipped(tok, ids[i], s, len)))
+            qr_texts_add(&texts, s, len);
+    }
+    if (status == QR_OK)
+        status = qr_decoder_run(&tok->decoder, &texts, &out, err);
+    qr_texts_free(&texts);
+    if (status == QR_OK && !(*text = qr_buf_take(&out, n_text)))
+        status = qr_fail(err, QR_NOMEM, "out of memory for the text of %zu tokens", n);
+    qr_buf_free(&out);
+    return status;
+}
+
 enum qr_status qr_tokenizer_decode(const struct qr_tokenizer *tok, const int32_t *ids, size_t n, bool skip_special,
                                    char **text, size_t *n_text, struct qr_err *err)
 {
@@ -119,15 +174,17 @@ enum qr_status qr_tokenizer_decode(const struct qr_tokenizer *tok, const int32_t
 
     *text = NULL;
     *n_text = 0;
+    if (tok->text)
+        return decode_text(tok, ids, n, skip_special, text, n_text, err);
     qr_buf_init(&bytes, 0);
     qr_buf_init(&repaired, 0);
     for (size_t i = 0; i < n; i++) {
         size_t len;
         const char *s = qr_tokenizer_bytes(tok, ids[i], &len);
 
-        if (ids[i] < 0 || (size_t)ids[i] >= tok->vocab.n) {
+        if (check_id(tok, ids[i], err) != QR_OK) {
             qr_buf_free(&bytes);
-            return qr_fail(err, QR_INVALID, "the token id %d is outside the vocabulary of %zu", ids[i], tok->vocab.n);
+            return QR_INVALID;
         }
         if (s && !(skip_special && qr_tokenizer_is_special(tok, ids[i])))
             qr_buf_append(&bytes, s, len);

@@ -4,8 +4,11 @@
 #include <jansson.h>
 #include "text/added.h"
 #include "text/bpe.h"
+#include "text/decoder.h"
+#include "text/normalize.h"
 #include "text/pretok.h"
 #include "text/tokenizer.h"
+#include "text/unigram.h"
 #include "text/vocab.h"
 
 #define QR_MAX_AROUND 16 /* tokens that add_special puts on one side */
@@ -13,9 +16,17 @@
 struct qr_tokenizer {
     struct qr_vocab vocab;
     struct qr_bpe bpe;
+    struct qr_unigram unigram; /* .score NULL: the model is bpe */
     struct qr_added added;
+    struct qr_normalizer normalizer;
     struct qr_pretok pretok;
-    bool nfc;                                          /* text is normalized to NFC */
+    bool text; /* the model sees characters, else bytes; decoder makes the text then */
+    struct qr_decoder decoder;
+    struct qr_piece { /* with text: what a token stands for by itself */
+        uint32_t at, n;
+        uint32_t added; /* index + 1 of the added token; 0: it is none */
+    } * piece;          /* [vocab.n]; NULL: the token's bytes */
+    struct qr_buf piece_bytes;
     int32_t bos, eos;                                  /* -1: none */
     int32_t front[QR_MAX_AROUND], back[QR_MAX_AROUND]; /* what add_special adds */
     int n_front, n_back;
@@ -26,6 +37,9 @@ enum qr_status qr_tokenizer_alloc(struct qr_tokenizer **tok, struct qr_err *err)
  * byte-level letters. */
 enum qr_status qr_tokenizer_add_token(struct qr_tokenizer *tok, const struct qr_added_token *how, const char *text,
                                       size_t n, bool literal, struct qr_err *err);
+/* With text: what the decoder sees of a token of the vocabulary: its text, of an added one in its normal form. NULL:
+ * none. */
+const char *qr_tokenizer_text(const struct qr_tokenizer *tok, int32_t id, size_t *n);
 /* After the last token: tables that need all of them. */
 enum qr_status qr_tokenizer_finish(struct qr_tokenizer *tok, struct qr_err *err);
 
@@ -41,11 +55,25 @@ enum qr_status qr_tokenizer_read_vocab(struct qr_json_span span, struct qr_vocab
 enum qr_status qr_tokenizer_read_merges(struct qr_json_span span, const struct qr_vocab *vocab, struct qr_bpe *bpe,
                                         struct qr_err *err);
 
-/* tokenizer_parts.c: the components of a tokenizer.json, each refused by name when it is not supported. */
-enum qr_status qr_tokenizer_read_normalizer(const json_t *json, bool *nfc, struct qr_err *err);
-enum qr_status qr_tokenizer_read_pretok(const json_t *json, struct qr_pretok *pretok, struct qr_err *err);
-enum qr_status qr_tokenizer_check_decoder(const json_t *json, struct qr_err *err);
+/* tokenizer_component.c: what the readers of components share. */
+#define QR_MAX_NESTING 16 /* of Sequence */
+enum qr_status qr_component_type(const json_t *json, const char *part, const char **type, struct qr_err *err);
+enum qr_status qr_component_refuse(const char *part, const char *type, const char *known, struct qr_err *err);
+/* The list of a Sequence. */
+enum qr_status qr_component_list(const json_t *json, const char *part, const char *key, int depth, json_t **list,
+                                 struct qr_err *err);
+/* {"pattern": {"String": ...} or {"Regex": ...}, "content": ...} */
+enum qr_status qr_component_replace(const json_t *json, const char *part, struct qr_normal_step *step,
+                                    struct qr_err *err);
+enum qr_status qr_tokenizer_read_normalizer(const json_t *json, struct qr_normalizer *normalizer, struct qr_err *err);
+
+/* tokenizer_parts.c: the components of a tokenizer.json, each refused by name when it is not supported. *text: the
+ * model sees characters. */
+enum qr_status qr_tokenizer_read_pretok(const json_t *json, struct qr_pretok *pretok, bool *text, struct qr_err *err);
 enum qr_status qr_tokenizer_read_post(const json_t *json, struct qr_tokenizer *tok, struct qr_err *err);
+
+/* tokenizer_decoder.c */
+enum qr_status qr_tokenizer_read_decoder(const json_t *json, struct qr_tokenizer *tok, struct qr_err *err);
 
 /* tokenizer_added.c: added_tokens, and tokenizer_config.json. */
 enum qr_status qr_tokenizer_read_added(const json_t *list, struct qr_tokenizer *tok, struct qr_err *err);

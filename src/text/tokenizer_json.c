@@ -1,4 +1,5 @@
 /* tokenizer_json.c - a tokenizer from tokenizer.json, the format of Hugging Face's tokenizers package. */
+#include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
 #include "text/tokenizer_impl.h"
@@ -16,54 +17,110 @@ static enum qr_status refuse_option(const json_t *model, const char *key, struct
     return qr_fail(err, QR_UNSUPPORTED, "the BPE model's option \"%s\" is not supported", key);
 }
 
-static enum qr_status read_model_kind(const json_t *model, struct qr_err *err)
+/* Refuses what quire has not; *unigram: that model, else BPE. */
+static enum qr_status read_model_kind(const json_t *model, bool *unigram, struct qr_err *err)
 {
-    static const char *const options[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
-                                          "byte_fallback"};
+    static const char *const options[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix"};
     const char *type = "BPE"; /* old files leave it out */
 
     if (!json_is_object(model))
         return qr_fail(err, QR_FORMAT, "it has no \"model\"");
     QR_TRY(qr_json_string(model, "type", &type, err));
+    *unigram = strcmp(type, "Unigram") == 0;
+    if (*unigram)
+        return QR_OK;
     if (strcmp(type, "BPE") != 0)
-        return qr_fail(err, QR_UNSUPPORTED, "the model \"%s\" is not supported (BPE is)", type);
+        return qr_component_refuse("model", type, "BPE and Unigram are", err);
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         QR_TRY(refuse_option(model, options[i], err));
     return QR_OK;
 }
 
-static enum qr_status read_model(const json_t *model, struct qr_json_span vocab, struct qr_json_span merges,
-                                 struct qr_tokenizer *tok, struct qr_err *err)
+static enum qr_status read_bpe(const json_t *model, struct qr_json_span vocab, struct qr_json_span merges,
+                               struct qr_tokenizer *tok, struct qr_err *err)
 {
     const char *unk = NULL;
 
-    QR_TRY(read_model_kind(model, err));
+    if (!tok->text)
+        QR_TRY(refuse_option(model, "byte_fallback", err));
     if (!vocab.s)
         return qr_fail(err, QR_FORMAT, "its model has no \"vocab\"");
     QR_TRY(qr_tokenizer_read_vocab(vocab, &tok->vocab, err));
     QR_TRY(qr_tokenizer_read_merges(merges, &tok->vocab, &tok->bpe, err));
+    tok->bpe.chars = tok->text;
+    QR_TRY(qr_json_bool(model, "byte_fallback", &tok->bpe.byte_fallback, err));
     QR_TRY(qr_json_bool(model, "ignore_merges", &tok->bpe.ignore_merges, err));
     QR_TRY(qr_json_bool(model, "fuse_unk", &tok->bpe.fuse_unk, err));
     QR_TRY(qr_json_string(model, "unk_token", &unk, err));
     if (unk) {
         tok->bpe.unk = qr_vocab_find_text(&tok->vocab, unk, strlen(unk));
         if (tok->bpe.unk < 0)
-            return qr_fail(err, QR_FORMAT, "its unk_token \"%s\" is no token of the vocabulary", unk);
+            return qr_fail(err, QR_FORMAT, "its unk_token \"%.80s\" is no token of the vocabulary", unk);
     }
     return QR_OK;
+}
+
+/* "vocab": [["<unk>", 0.0], ["a", -2.5], ...] */
+static enum qr_status read_scored(const json_t *list, struct qr_vocab *vocab, double *score, struct qr_err *err)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach((json_t *)list, i, item)
+    {
+        const json_t *text = json_array_get(item, 0), *value = json_array_get(item, 1);
+
+        if (json_array_size(item) != 2 || !json_is_string(text) || !json_is_number(value))
+            return qr_fail(err, QR_FORMAT, "token %zu of the Unigram model is no text with a score", i);
+        score[i] = json_number_value(value);
+        QR_TRY(qr_vocab_add(vocab, (int64_t)i, json_string_value(text), json_string_length(text), 0, err));
+    }
+    return QR_OK;
+}
+
+static enum qr_status read_unigram(const json_t *model, struct qr_tokenizer *tok, struct qr_err *err)
+{
+    const json_t *list = json_object_get(model, "vocab");
+    int64_t unk = -1;
+    bool byte_fallback = false;
+    enum qr_status status;
+    double *score;
+    size_t n = json_array_size(list);
+
+    if (!tok->text)
+        return qr_fail(err, QR_UNSUPPORTED, "the model Unigram with the pre-tokenizer ByteLevel is not supported");
+    if (!json_is_array(list) || n == 0 || n > QR_MAX_VOCAB)
+        return qr_fail(err, QR_FORMAT, "the Unigram model needs a \"vocab\" of 1 to %d tokens", QR_MAX_VOCAB);
+    QR_TRY(qr_json_int(model, "unk_id", 0, (int64_t)n - 1, &unk, err));
+    QR_TRY(qr_json_bool(model, "byte_fallback", &byte_fallback, err));
+    score = calloc(n, sizeof *score);
+    if (!score)
+        return qr_fail(err, QR_NOMEM, "out of memory for a vocabulary of %zu tokens", n);
+    status = read_scored(list, &tok->vocab, score, err);
+    if (status != QR_OK) {
+        free(score);
+        return status;
+    }
+    return qr_unigram_build(&tok->unigram, &tok->vocab, score, n, (int32_t)unk, byte_fallback, err);
 }
 
 static enum qr_status read_all(const json_t *root, struct qr_json_span vocab, struct qr_json_span merges,
                                struct qr_tokenizer *tok, struct qr_err *err)
 {
+    bool unigram;
+
     if (!json_is_object(root))
         return qr_fail(err, QR_FORMAT, "it must be an object");
     /* what a stranger's file lacks should be said before its vocabulary is read */
-    QR_TRY(read_model_kind(json_object_get(root, "model"), err));
-    QR_TRY(qr_tokenizer_read_normalizer(json_object_get(root, "normalizer"), &tok->nfc, err));
-    QR_TRY(qr_tokenizer_read_pretok(json_object_get(root, "pre_tokenizer"), &tok->pretok, err));
-    QR_TRY(qr_tokenizer_check_decoder(json_object_get(root, "decoder"), err));
-    QR_TRY(read_model(json_object_get(root, "model"), vocab, merges, tok, err));
+    QR_TRY(read_model_kind(json_object_get(root, "model"), &unigram, err));
+    QR_TRY(qr_tokenizer_read_normalizer(json_object_get(root, "normalizer"), &tok->normalizer, err));
+    QR_TRY(qr_tokenizer_read_pretok(json_object_get(root, "pre_tokenizer"), &tok->pretok, &tok->text, err));
+    tok->vocab.plain = tok->text;
+    QR_TRY(qr_tokenizer_read_decoder(json_object_get(root, "decoder"), tok, err));
+    if (unigram)
+        QR_TRY(read_unigram(json_object_get(root, "model"), tok, err));
+    else
+        QR_TRY(read_bpe(json_object_get(root, "model"), vocab, merges, tok, err));
     QR_TRY(qr_tokenizer_read_added(json_object_get(root, "added_tokens"), tok, err));
     return qr_tokenizer_read_post(json_object_get(root, "post_processor"), tok, err);
 }

@@ -1,59 +1,7 @@
-/* tokenizer_parts.c - the small components of a tokenizer.json: normalizer, pre-tokenizer, post-processor, decoder. */
+/* tokenizer_parts.c - the pre-tokenizer and the post-processor of a tokenizer.json. */
 #include <string.h>
 #include "base/json.h"
 #include "text/tokenizer_impl.h"
-
-#define MAX_NESTING 16 /* of Sequence */
-
-static enum qr_status type_of(const json_t *json, const char *part, const char **type, struct qr_err *err)
-{
-    *type = NULL;
-    if (json_is_object(json))
-        QR_TRY(qr_json_string(json, "type", type, err));
-    if (!*type)
-        return qr_fail(err, QR_FORMAT, "the %s has no \"type\"", part);
-    return QR_OK;
-}
-
-static enum qr_status refuse(const char *part, const char *type, const char *known, struct qr_err *err)
-{
-    return qr_fail(err, QR_UNSUPPORTED, "the %s \"%s\" is not supported (%s)", part, type, known);
-}
-
-/* The list of a Sequence. */
-static enum qr_status sequence(const json_t *json, const char *part, const char *key, int depth, json_t **list,
-                               struct qr_err *err)
-{
-    *list = json_object_get(json, key);
-    if (!json_is_array(*list))
-        return qr_fail(err, QR_FORMAT, "a Sequence of the %s lacks its list \"%s\"", part, key);
-    if (depth >= MAX_NESTING)
-        return qr_fail(err, QR_LIMIT, "the %s nests Sequences more than %d deep", part, MAX_NESTING);
-    return QR_OK;
-}
-
-static enum qr_status normalizer(const json_t *json, int depth, bool *nfc, struct qr_err *err)
-{
-    const char *type;
-    json_t *list, *item;
-    size_t i;
-
-    QR_TRY(type_of(json, "normalizer", &type, err));
-    if (strcmp(type, "NFC") == 0) {
-        *nfc = true;
-        return QR_OK;
-    }
-    if (strcmp(type, "Sequence") != 0)
-        return refuse("normalizer", type, "NFC and Sequence are", err);
-    QR_TRY(sequence(json, "normalizer", "normalizers", depth, &list, err));
-    json_array_foreach(list, i, item) QR_TRY(normalizer(item, depth + 1, nfc, err));
-    return QR_OK;
-}
-
-enum qr_status qr_tokenizer_read_normalizer(const json_t *json, bool *nfc, struct qr_err *err)
-{
-    return !json || json_is_null(json) ? QR_OK : normalizer(json, 0, nfc, err);
-}
 
 static enum qr_status read_behavior(const json_t *json, enum qr_split *split, struct qr_err *err)
 {
@@ -110,16 +58,76 @@ struct pretok_reader {
     struct qr_err *err;
 };
 
+static enum qr_status read_metaspace(const json_t *json, struct qr_pretok *pretok, struct qr_err *err)
+{
+    static const char *const schemes[] = {
+        [QR_PREFIX_NEVER] = "never", [QR_PREFIX_FIRST] = "first", [QR_PREFIX_ALWAYS] = "always"};
+    const char *replacement = "\xE2\x96\x81", *scheme = NULL;
+    enum qr_prefix prefix = QR_PREFIX_ALWAYS;
+    bool add = true, split = true;
+
+    QR_TRY(qr_json_string(json, "replacement", &replacement, err));
+    QR_TRY(qr_json_string(json, "prepend_scheme", &scheme, err));
+    QR_TRY(qr_json_bool(json, "add_prefix_space", &add, err)); /* of older files */
+    QR_TRY(qr_json_bool(json, "split", &split, err));
+    if (!replacement[0])
+        return qr_fail(err, QR_FORMAT, "the pre-tokenizer Metaspace has no \"replacement\"");
+    if (!scheme)
+        prefix = add ? QR_PREFIX_ALWAYS : QR_PREFIX_NEVER;
+    for (size_t i = 0; scheme; i++) {
+        if (i == sizeof schemes / sizeof *schemes)
+            return qr_fail(err, QR_UNSUPPORTED, "the pre-tokenizer Metaspace has the unknown prepend_scheme \"%.40s\"",
+                           scheme);
+        if (strcmp(scheme, schemes[i]) == 0) {
+            prefix = (enum qr_prefix)i;
+            break;
+        }
+    }
+    return qr_pretok_add_metaspace(pretok, replacement, strlen(replacement), prefix, split, err);
+}
+
+/* Any but Sequence and ByteLevel. */
+static enum qr_status other_step(struct pretok_reader *reader, const json_t *json, const char *type)
+{
+    enum qr_split split = QR_SPLIT_ISOLATED;
+    bool individual = false;
+
+    if (strcmp(type, "Split") == 0)
+        return read_split(json, reader->pretok, reader->err);
+    if (strcmp(type, "Metaspace") == 0)
+        return read_metaspace(json, reader->pretok, reader->err);
+    if (strcmp(type, "Digits") == 0) {
+        QR_TRY(qr_json_bool(json, "individual_digits", &individual, reader->err));
+        split = individual ? QR_SPLIT_ISOLATED : QR_SPLIT_CONTIGUOUS;
+        return qr_pretok_add_step(reader->pretok, QR_STEP_NUMERIC, split, reader->err);
+    }
+    if (strcmp(type, "Punctuation") == 0) {
+        if (json_object_get(json, "behavior"))
+            QR_TRY(read_behavior(json, &split, reader->err));
+        return qr_pretok_add_step(reader->pretok, QR_STEP_PUNCTUATION, split, reader->err);
+    }
+    if (strcmp(type, "WhitespaceSplit") == 0)
+        return qr_pretok_add_step(reader->pretok, QR_STEP_SPACE, QR_SPLIT_REMOVED, reader->err);
+    if (strcmp(type, "Whitespace") == 0) {
+        QR_TRY(qr_pretok_add_step(reader->pretok, QR_STEP_WORDS, QR_SPLIT_REMOVED, reader->err));
+        reader->pretok->step[reader->pretok->n - 1].invert = true;
+        return QR_OK;
+    }
+    return qr_component_refuse("pre-tokenizer", type,
+                               "ByteLevel, Split, Digits, Punctuation, Whitespace, WhitespaceSplit, Metaspace and "
+                               "Sequence are",
+                               reader->err);
+}
+
 static enum qr_status pretok_item(struct pretok_reader *reader, const json_t *json, int depth)
 {
-    bool individual = false;
     const char *type;
     json_t *list, *item;
     size_t i;
 
-    QR_TRY(type_of(json, "pre-tokenizer", &type, reader->err));
+    QR_TRY(qr_component_type(json, "pre-tokenizer", &type, reader->err));
     if (strcmp(type, "Sequence") == 0) {
-        QR_TRY(sequence(json, "pre-tokenizer", "pretokenizers", depth, &list, reader->err));
+        QR_TRY(qr_component_list(json, "pre-tokenizer", "pretokenizers", depth, &list, reader->err));
         json_array_foreach(list, i, item) QR_TRY(pretok_item(reader, item, depth + 1));
         return QR_OK;
     }
@@ -133,52 +141,16 @@ static enum qr_status pretok_item(struct pretok_reader *reader, const json_t *js
         QR_TRY(qr_pretok_add_step(reader->pretok, QR_STEP_LETTERS, QR_SPLIT_ISOLATED, reader->err));
         reader->letters = true;
     }
-    if (strcmp(type, "Split") == 0)
-        return read_split(json, reader->pretok, reader->err);
-    if (strcmp(type, "Digits") != 0)
-        return refuse("pre-tokenizer", type, "ByteLevel, Split, Digits and Sequence are", reader->err);
-    QR_TRY(qr_json_bool(json, "individual_digits", &individual, reader->err));
-    return qr_pretok_add_step(reader->pretok, QR_STEP_NUMERIC, individual ? QR_SPLIT_ISOLATED : QR_SPLIT_CONTIGUOUS,
-                              reader->err);
+    return other_step(reader, json, type);
 }
 
-enum qr_status qr_tokenizer_read_pretok(const json_t *json, struct qr_pretok *pretok, struct qr_err *err)
+enum qr_status qr_tokenizer_read_pretok(const json_t *json, struct qr_pretok *pretok, bool *text, struct qr_err *err)
 {
     struct pretok_reader reader = {.pretok = pretok, .err = err};
 
     if (json && !json_is_null(json))
         QR_TRY(pretok_item(&reader, json, 0));
-    if (!reader.bytelevel)
-        return qr_fail(err, QR_UNSUPPORTED, "the pre-tokenizer has no ByteLevel: BPE on characters is not supported");
-    return QR_OK;
-}
-
-static enum qr_status decoder(const json_t *json, int depth, bool *bytelevel, struct qr_err *err)
-{
-    const char *type;
-    json_t *list, *item;
-    size_t i;
-
-    QR_TRY(type_of(json, "decoder", &type, err));
-    if (strcmp(type, "ByteLevel") == 0) {
-        *bytelevel = true;
-        return QR_OK;
-    }
-    if (strcmp(type, "Sequence") != 0)
-        return refuse("decoder", type, "ByteLevel is", err);
-    QR_TRY(sequence(json, "decoder", "decoders", depth, &list, err));
-    json_array_foreach(list, i, item) QR_TRY(decoder(item, depth + 1, bytelevel, err));
-    return QR_OK;
-}
-
-enum qr_status qr_tokenizer_check_decoder(const json_t *json, struct qr_err *err)
-{
-    bool bytelevel = false;
-
-    if (json && !json_is_null(json))
-        QR_TRY(decoder(json, 0, &bytelevel, err));
-    if (!bytelevel)
-        return qr_fail(err, QR_UNSUPPORTED, "a tokenizer without the decoder ByteLevel is not supported");
+    *text = !reader.bytelevel;
     return QR_OK;
 }
 
@@ -242,14 +214,14 @@ static enum qr_status post(const json_t *json, int depth, struct qr_tokenizer *t
     json_t *list, *item;
     size_t i;
 
-    QR_TRY(type_of(json, "post-processor", &type, err));
+    QR_TRY(qr_component_type(json, "post-processor", &type, err));
     if (strcmp(type, "ByteLevel") == 0) /* moves offsets only */
         return QR_OK;
     if (strcmp(type, "TemplateProcessing") == 0)
         return read_template(json, tok, err);
     if (strcmp(type, "Sequence") != 0)
-        return refuse("post-processor", type, "ByteLevel, TemplateProcessing and Sequence are", err);
-    QR_TRY(sequence(json, "post-processor", "processors", depth, &list, err));
+        return qr_component_refuse("post-processor", type, "ByteLevel, TemplateProcessing and Sequence are", err);
+    QR_TRY(qr_component_list(json, "post-processor", "processors", depth, &list, err));
     json_array_foreach(list, i, item) QR_TRY(post(item, depth + 1, tok, err));
     return QR_OK;
 }

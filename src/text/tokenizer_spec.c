@@ -75,7 +75,8 @@ static enum qr_status read_spec(const struct qr_vocab_spec *spec, struct qr_toke
         return qr_fail(err, QR_UNSUPPORTED, "tokenizer.ggml.model \"%s\" is not supported (gpt2 is)",
                        spec->model ? spec->model : "");
     QR_TRY(qr_tokenizer_named_pre(spec->pre, &tok->pretok, &pre, err));
-    tok->nfc = pre.nfc;
+    if (pre.nfc)
+        QR_TRY(qr_normalizer_add_form(&tok->normalizer, QR_NFC, err));
     QR_TRY(read_tokens(spec, tok, err));
     QR_TRY(read_merges(spec, tok, err));
     tok->bpe.ignore_merges = spec->ignore_merges_known ? spec->ignore_merges : pre.ignore_merges;

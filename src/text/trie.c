@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include "text/vocab.h"
 
-#define NO_NODE UINT32_MAX
+#define NO_NODE QR_TRIE_END
 
 static size_t edge_slot(const struct qr_trie *trie, uint32_t node, uint8_t byte)
 {
@@ -15,7 +15,7 @@ static size_t edge_slot(const struct qr_trie *trie, uint32_t node, uint8_t byte)
     return i;
 }
 
-static uint32_t step(const struct qr_trie *trie, uint32_t node, uint8_t byte)
+uint32_t qr_trie_step(const struct qr_trie *trie, uint32_t node, uint8_t byte)
 {
     const struct qr_edge *edge = &trie->edge[edge_slot(trie, node, byte)];
 
@@ -74,7 +74,7 @@ int32_t qr_trie_search(const struct qr_trie *trie, const char *s, size_t n, size
 
         if (!trie->first[(unsigned char)s[at]])
             continue;
-        for (size_t i = at; i < n && (node = step(trie, node, (uint8_t)s[i])) != NO_NODE; i++) {
+        for (size_t i = at; i < n && (node = qr_trie_step(trie, node, (uint8_t)s[i])) != NO_NODE; i++) {
             if (trie->token[node] >= 0) {
                 found = trie->token[node];
                 *end = i + 1;

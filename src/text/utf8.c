@@ -130,3 +130,59 @@ bool qr_cp_is_numeric(int32_t cp)
         return cp >= '0' && cp <= '9';
     return category(cp)[0] == 'N' || qr_unidelta_numeric((uint32_t)cp);
 }
+
+/* P since Unicode 9 to 15: the tokenizers package tests that category by older tables. */
+static bool is_later_punctuation(int32_t cp)
+{
+    static const struct {
+        int32_t first, last;
+    } later[] = {
+        {0x61D, 0x61D},     {0x9FD, 0x9FD},     {0xA76, 0xA76},     {0xC77, 0xC77},     {0xC84, 0xC84},
+        {0x1B7D, 0x1B7E},   {0x2E43, 0x2E4F},   {0x2E52, 0x2E5D},   {0x10EAD, 0x10EAD}, {0x10F55, 0x10F59},
+        {0x10F86, 0x10F89}, {0x1144B, 0x1144F}, {0x1145A, 0x1145B}, {0x1145D, 0x1145D}, {0x11660, 0x1166C},
+        {0x116B9, 0x116B9}, {0x1183B, 0x1183B}, {0x11944, 0x11946}, {0x119E2, 0x119E2}, {0x11A3F, 0x11A46},
+        {0x11A9A, 0x11A9C}, {0x11A9E, 0x11AA2}, {0x11B00, 0x11B09}, {0x11C41, 0x11C45}, {0x11C70, 0x11C71},
+        {0x11EF7, 0x11EF8}, {0x11F43, 0x11F4F}, {0x11FFF, 0x11FFF}, {0x12FF1, 0x12FF2}, {0x16E97, 0x16E9A},
+        {0x16FE2, 0x16FE2}, {0x1E95E, 0x1E95F},
+    };
+
+    for (size_t i = 0; i < sizeof later / sizeof *later && later[i].first <= cp; i++)
+        if (cp <= later[i].last)
+            return true;
+    return false;
+}
+
+bool qr_cp_is_punctuation(int32_t cp)
+{
+    if (cp < 0x80)
+        return (cp >= 0x21 && cp <= 0x2F) || (cp >= 0x3A && cp <= 0x40) || (cp >= 0x5B && cp <= 0x60) ||
+               (cp >= 0x7B && cp <= 0x7E);
+    if (cp == 0x166D || cp == 0x111C9) /* which became symbols */
+        return true;
+    return utf8proc_category_string(cp)[0] == 'P' && !is_later_punctuation(cp);
+}
+
+/* Upper case letters since Unicode 16 and 17, each with the distance to its lower case. */
+static int32_t newer_lower(int32_t cp)
+{
+    if (cp == 0x1C89 || cp == 0xA7CC || cp == 0xA7CE || cp == 0xA7D2 || cp == 0xA7D4 || cp == 0xA7DA)
+        return cp + 1;
+    if (cp == 0xA7CB)
+        return 0x264;
+    if (cp == 0xA7DC)
+        return 0x19B;
+    if (cp >= 0x10D50 && cp <= 0x10D65)
+        return cp + 0x20;
+    if (cp >= 0x16EA0 && cp <= 0x16EB8)
+        return cp + 0x1B;
+    return utf8proc_tolower(cp);
+}
+
+bool qr_utf8_put_lower(struct qr_buf *out, int32_t cp)
+{
+    if (cp < 0x80)
+        return qr_buf_putc(out, (char)(cp >= 'A' && cp <= 'Z' ? cp + 32 : cp));
+    if (cp == 0x130) /* SpecialCasing.txt: the only one that becomes two */
+        return qr_buf_puts(out, "i\xCC\x87");
+    return qr_utf8_put(out, newer_lower(cp));
+}

@@ -36,10 +36,19 @@ static inline int32_t qr_utf8_get(const char *s, size_t *len)
 }
 
 /* Properties as Rust's standard library and regex crate have them (Unicode 16), which tokenizers is written in. */
-bool qr_cp_is_space(int32_t cp);   /* White_Space */
-bool qr_cp_is_word(int32_t cp);    /* \w of UTS #18: Alphabetic, M, Nd, Pc, Join_Control */
-bool qr_cp_is_numeric(int32_t cp); /* Nd, Nl, No */
+bool qr_cp_is_space(int32_t cp);       /* White_Space */
+bool qr_cp_is_word(int32_t cp);        /* \w of UTS #18: Alphabetic, M, Nd, Pc, Join_Control */
+bool qr_cp_is_numeric(int32_t cp);     /* Nd, Nl, No */
+bool qr_cp_is_punctuation(int32_t cp); /* of Punctuation: ASCII's, and P as of Unicode 8 */
+/* Appends the character in lower case: one code point, but for U+0130. */
+bool qr_utf8_put_lower(struct qr_buf *out, int32_t cp);
 
+enum qr_normal_form { QR_NFC, QR_NFD, QR_NFKC, QR_NFKD };
+/* Appends the text in a normal form. Linear in n. */
+enum qr_status qr_normal_form(enum qr_normal_form form, const char *s, size_t n, struct qr_buf *out,
+                              struct qr_err *err);
+/* True when a quick look says that s[0, n) is in that form already. */
+bool qr_normal_certain(enum qr_normal_form form, const char *s, size_t n);
 /* Text in NFC. Linear in n whatever the text: runs of combining marks are sorted by counting. */
 enum qr_status qr_nfc(const char *s, size_t n, struct qr_buf *out, struct qr_err *err);
 /* True when a quick look says that s[0, n) is in NFC already. */

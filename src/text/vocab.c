@@ -1,5 +1,6 @@
 /* vocab.c - tokens by id, and an open-addressing table of ids by bytes. */
 #include "text/vocab.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/rand.h"
@@ -134,7 +135,9 @@ enum qr_status qr_vocab_add(struct qr_vocab *vocab, int64_t id, const char *text
         return out_of_memory(vocab->n_used, err);
     at = vocab->bytes.data + vocab->bytes.len;
     n_bytes = n;
-    if ((kind & QR_TOKEN_LITERAL) || !qr_letters_to_bytes(text, n, at, &n_bytes)) {
+    if (vocab->plain) {
+        memcpy(at, text, n);
+    } else if ((kind & QR_TOKEN_LITERAL) || !qr_letters_to_bytes(text, n, at, &n_bytes)) {
         kind |= QR_TOKEN_LITERAL;
         memcpy(at, text, n);
         n_bytes = n;
@@ -161,10 +164,15 @@ int32_t qr_vocab_find(const struct qr_vocab *vocab, const char *bytes, size_t n,
 
 int32_t qr_vocab_find_text(const struct qr_vocab *vocab, const char *text, size_t n)
 {
-    char small[256], *bytes = n <= sizeof small ? small : malloc(n);
+    char small[256], *bytes;
     int32_t id = -1;
     size_t n_bytes;
 
+    if (vocab->plain) {
+        id = qr_vocab_find(vocab, text, n, false);
+        return id >= 0 ? id : qr_vocab_find(vocab, text, n, true);
+    }
+    bytes = n <= sizeof small ? small : malloc(n);
     if (bytes && qr_letters_to_bytes(text, n, bytes, &n_bytes)) {
         id = qr_vocab_find(vocab, bytes, n_bytes, false);
         if (id < 0) /* GGUF files hold added tokens as plain text, also those that merges make */
@@ -173,4 +181,14 @@ int32_t qr_vocab_find_text(const struct qr_vocab *vocab, const char *text, size_
     if (bytes != small)
         free(bytes);
     return id >= 0 ? id : qr_vocab_find(vocab, text, n, true);
+}
+
+void qr_byte_tokens(const struct qr_vocab *vocab, int32_t id[256])
+{
+    for (int b = 0; b < 256; b++) {
+        char name[8];
+        int n = snprintf(name, sizeof name, "<0x%02X>", b);
+
+        id[b] = qr_vocab_find(vocab, name, (size_t)n, false);
+    }
 }

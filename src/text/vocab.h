@@ -23,6 +23,7 @@ struct qr_vocab {
     size_t n_slot;  /* a power of two */
     size_t n_used;
     uint64_t seed; /* of the hash, so that no file can be made to collide */
+    bool plain;    /* texts are what they say, no byte-level letters; literal are added tokens that the model has not */
 };
 
 void qr_vocab_init(struct qr_vocab *vocab);
@@ -37,6 +38,9 @@ enum qr_status qr_vocab_add(struct qr_vocab *vocab, int64_t id, const char *text
 int32_t qr_vocab_find(const struct qr_vocab *vocab, const char *bytes, size_t n, bool literal);
 /* The same for a text as the file writes it. */
 int32_t qr_vocab_find_text(const struct qr_vocab *vocab, const char *text, size_t n);
+
+/* Ids of the tokens <0x00> to <0xFF>, -1 for those that there are not. */
+void qr_byte_tokens(const struct qr_vocab *vocab, int32_t id[256]);
 
 uint64_t qr_hash_bytes(const char *s, size_t n, uint64_t seed);
 

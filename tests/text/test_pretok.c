@@ -27,7 +27,7 @@ static void assert_cuts(const struct qr_pretok *pretok, const char *text, const 
 
     qr_buf_init(&out, 0);
     assert_int_equal(qr_regex_state_init(&regex, 1000000, NULL), QR_OK);
-    if (qr_pretok_run(pretok, text, strlen(text), &regex, add_word, &out, &err))
+    if (qr_pretok_run(pretok, text, strlen(text), true, &regex, add_word, &out, &err))
         fail_msg("%s", err.message);
     assert_string_equal(out.data ? out.data : "", want);
     qr_regex_state_free(&regex);
@@ -190,7 +190,7 @@ static void bounded(void **state)
         assert_int_equal(qr_pretok_add_regex(&pretok, pattern[i], strlen(pattern[i]), QR_SPLIT_ISOLATED, false, NULL),
                          QR_OK);
         assert_int_equal(qr_regex_state_init(&regex, 20000000, NULL), QR_OK);
-        assert_int_equal(qr_pretok_run(&pretok, text, n, &regex, add_word, &out, &err), QR_LIMIT);
+        assert_int_equal(qr_pretok_run(&pretok, text, n, true, &regex, add_word, &out, &err), QR_LIMIT);
         assert_non_null(strstr(err.message, "more steps than allowed"));
         assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 10);
         qr_regex_state_free(&regex);
