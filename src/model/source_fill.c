@@ -83,13 +83,7 @@ enum qr_status qr_source_add(struct qr_source *source, const struct qr_source_te
     return QR_OK;
 }
 
-static bool has(const struct qr_source *source, const char *name)
-{
-    return qr_names_find(source->name, source->n_tensor, name, strlen(name)) != NULL;
-}
-
-/* Parts that the config says are not there: leaving them out would give another model's answers. */
-static enum qr_status check_agreement(const struct qr_source *source, struct qr_err *err)
+bool qr_source_denied(const struct qr_source *source, const char *name)
 {
     const struct qr_config *config = &source->config;
     const struct {
@@ -108,15 +102,21 @@ static enum qr_status check_agreement(const struct qr_source *source, struct qr_
         {"post_attention_norm.weight", config->post_norms},
         {"post_ffw_norm.weight", config->post_norms},
     };
-    char name[64];
+    const char *part = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
 
-    for (int layer = 0; layer < config->n_layer; layer++) {
-        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-            snprintf(name, sizeof name, "blk.%d.%s", layer, parts[i].part);
-            if (!parts[i].expected && has(source, name))
-                return qr_fail(err, QR_FORMAT, "the model has a tensor \"%s\", but its config knows none such", name);
-        }
-    }
+    for (size_t i = 0; part && i < sizeof parts / sizeof parts[0]; i++)
+        if (strcmp(part + 1, parts[i].part) == 0)
+            return !parts[i].expected;
+    return false;
+}
+
+/* Parts that the config says are not there: leaving them out would give another model's answers. */
+static enum qr_status check_agreement(const struct qr_source *source, struct qr_err *err)
+{
+    for (uint64_t i = 0; i < source->n_tensor; i++)
+        if (qr_source_denied(source, source->tensor[i].name))
+            return qr_fail(err, QR_FORMAT, "the model has a tensor \"%s\", but its config knows none such",
+                           source->tensor[i].name);
     return QR_OK;
 }
 

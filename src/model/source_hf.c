@@ -169,7 +169,7 @@ static enum qr_status add_tensor(struct qr_source *source, const struct qr_st_te
                                  struct qr_err *err)
 {
     struct qr_source_tensor tensor = {.n_row = 1, .n_col = 1, .data = in->data};
-    bool ignored, derived = qr_source_is_derived(source, in);
+    bool ignored, empty, derived = qr_source_is_derived(source, in);
     char name[160];
 
     if (qr_source_is_side_tensor(source, in->name))
@@ -184,6 +184,9 @@ static enum qr_status add_tensor(struct qr_source *source, const struct qr_st_te
                        : qr_fail(err, QR_UNSUPPORTED,
                                  "the model has a tensor \"%.100s\", which quire does not know for %s models", in->name,
                                  qr_arch_name(source->config.arch));
+    QR_TRY(qr_source_empty_bias(source, tensor.name, in, map, &empty, err));
+    if (empty)
+        return QR_OK;
     if (derived) {
         QR_TRY(qr_source_derive(source, in, map, &tensor, err));
         return qr_source_add(source, &tensor, map, err);

@@ -27,6 +27,8 @@ enum qr_status qr_source_reserve(struct qr_source *source, uint64_t room, struct
  * QR_UNSUPPORTED, because it may change the answer. Sets bytes from type and shape. */
 enum qr_status qr_source_add(struct qr_source *source, const struct qr_source_tensor *tensor, const struct qr_map *map,
                              struct qr_err *err);
+/* Is this a part that the config says is not there? */
+bool qr_source_denied(const struct qr_source *source, const char *name);
 /* After the last one: sorts, refuses duplicates, and tensors that contradict the config. */
 enum qr_status qr_source_finish(struct qr_source *source, struct qr_err *err);
 
@@ -46,6 +48,9 @@ bool qr_source_is_derived(const struct qr_source *source, const struct qr_st_ten
 /* Fills all of out but its name. */
 enum qr_status qr_source_derive(struct qr_source *source, const struct qr_st_tensor *main, const struct qr_map *map,
                                 struct qr_source_tensor *out, struct qr_err *err);
+/* AutoGPTQ gives every matrix a bias, of zeros where the model has none: *empty tells whether this is such a one. */
+enum qr_status qr_source_empty_bias(const struct qr_source *source, const char *name, const struct qr_st_tensor *tensor,
+                                    const struct qr_map *map, bool *empty, struct qr_err *err);
 enum qr_status qr_source_derived_rows(const struct qr_source *source, const struct qr_source_tensor *tensor,
                                       uint64_t row, uint64_t n, void *dst, struct qr_err *err);
 

@@ -320,3 +320,28 @@ enum qr_status qr_source_derive(struct qr_source *source, const struct qr_st_ten
     out->derived = (uint32_t)source->n_derived;
     return QR_OK;
 }
+
+static enum qr_status all_zero(void *ctx, struct qr_err *err)
+{
+    struct qr_st_tensor *tensor = ctx;
+    uint8_t any = 0;
+
+    (void)err;
+    for (uint64_t i = 0; i < tensor->bytes; i++)
+        any |= tensor->data[i];
+    tensor->bytes = any ? 1 : 0;
+    return QR_OK;
+}
+
+enum qr_status qr_source_empty_bias(const struct qr_source *source, const char *name, const struct qr_st_tensor *tensor,
+                                    const struct qr_map *map, bool *empty, struct qr_err *err)
+{
+    struct qr_st_tensor copy = *tensor;
+
+    *empty = false;
+    if (source->config.quant.method != QR_QUANT_GPTQ || !ends(name, ".bias") || !qr_source_denied(source, name))
+        return QR_OK;
+    QR_TRY(qr_map_guard(map, all_zero, &copy, err));
+    *empty = copy.bytes == 0;
+    return QR_OK;
+}

@@ -126,8 +126,9 @@ FORMATS = {
 }  # fmt: skip
 
 
-def quantise(source, path, kind):
-    """A copy of the directory with quantised matrices; the numpy model with the same numbers."""
+def quantise(source, path, kind, bias=None):
+    """A copy of the directory with quantised matrices; the numpy model with the same numbers. bias: what matrices get that
+    have none, as AutoGPTQ gives zeros to all."""
     config, quantiser = FORMATS[kind]
     model = Model(source)
     shutil.copytree(source, path)
@@ -139,6 +140,8 @@ def quantise(source, path, kind):
         if stem.endswith(MATRICES) and name.endswith(".weight"):
             stored, model.weights[name] = quantiser(stem, w)
             tensors |= stored
+            if bias is not None and stem + ".bias" not in model.weights:
+                tensors[stem + ".bias"] = ("F16", np.full(len(w), bias, np.float16))
         elif name != "lm_head.weight":
             tensors[name] = ("F32", w.astype(np.float32))
     save(path / "model.safetensors", tensors)
@@ -188,6 +191,15 @@ def refusal(quire, path):
     message = done.stderr.decode()
     assert message.count("\n") == 1 and len(message) < 400
     return message
+
+
+def test_biases_of_zeros(quire, tmp_path):
+    quire.run("synth", "tiny-qwen2", tmp_path / "plain", "--dtype", "f32", "--seed", 5)
+    quantise(tmp_path / "plain", tmp_path / "without", "gptq")
+    quantise(tmp_path / "plain", tmp_path / "zeros", "gptq", 0)
+    quantise(tmp_path / "plain", tmp_path / "ones", "gptq", 1)
+    assert complete(quire, tmp_path / "zeros", PROMPT, 4) == complete(quire, tmp_path / "without", PROMPT, 4)
+    assert "its config knows none such" in refusal(quire, tmp_path / "ones")
 
 
 def test_broken_ones_are_refused(quire, tmp_path):
