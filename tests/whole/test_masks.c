@@ -112,8 +112,8 @@ static void long_context(void **state)
     (void)state;
     enum { N_LONG = 500 };
     static int32_t token[N_LONG];
-    static const char *const SHAPE[] = {"tiny-llama", "tiny-qwen3"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const SHAPE[] = {"tiny-llama", "tiny-qwen3", "tiny-gemma2", "tiny-gemma3"};
+    for (size_t i = 0; i < sizeof SHAPE / sizeof SHAPE[0]; i++) {
         struct model model;
         const char *path = tmp_path(state, SHAPE[i]);
         model_write(SHAPE[i], QR_F32, path);
