@@ -99,7 +99,36 @@ struct spec_memory { /* what a qr_vocab_spec points to */
     char *model, *pre;
     struct qr_vocab_piece *token, *merge;
     int32_t *type;
+    float *score;
 };
+
+/* SentencePiece's: scores, and what is done with spaces. */
+static enum qr_status read_scores(const struct qr_gguf *gguf, struct spec_memory *m, struct qr_vocab_spec *spec,
+                                  struct qr_err *err)
+{
+    static const char *const key = "tokenizer.ggml.scores";
+    struct qr_gguf_array array;
+    bool found;
+    QR_TRY(qr_gguf_array(gguf, "tokenizer.ggml.precompiled_charsmap", &array, &found, err));
+    spec->has_charsmap = found && array.n > 0;
+    QR_TRY(read_id(gguf, "tokenizer.ggml.unknown_token_id", &spec->unk, err));
+    spec->unk_known = spec->unk >= 0;
+    QR_TRY(qr_gguf_bool(gguf, "tokenizer.ggml.add_space_prefix", &spec->add_space, &spec->add_space_known, err));
+    QR_TRY(qr_gguf_bool(gguf, "tokenizer.ggml.remove_extra_whitespaces", &spec->remove_spaces, &found, err));
+    QR_TRY(qr_gguf_array(gguf, key, &array, &found, err));
+    if (!found)
+        return QR_OK;
+    if (array.n != spec->n_token)
+        return qr_fail(err, QR_FORMAT, "%s has %llu entries but there are %zu tokens: the file is damaged", key,
+                       (unsigned long long)array.n, spec->n_token);
+    m->score = malloc((spec->n_token + 1) * sizeof(*m->score));
+    if (!m->score)
+        return qr_fail(err, QR_NOMEM, "out of memory for the scores of %zu tokens", spec->n_token);
+    for (size_t i = 0; i < spec->n_token; i++)
+        m->score[i] = (float)qr_gguf_array_real(&array, i);
+    spec->score = m->score;
+    return QR_OK;
+}
 
 static enum qr_status fill_spec(const struct qr_gguf *gguf, struct spec_memory *m, struct qr_vocab_spec *spec,
                                 struct qr_err *err)
@@ -115,8 +144,10 @@ static enum qr_status fill_spec(const struct qr_gguf *gguf, struct spec_memory *
     QR_TRY(read_id(gguf, "tokenizer.ggml.bos_token_id", &spec->bos, err));
     QR_TRY(read_id(gguf, "tokenizer.ggml.eos_token_id", &spec->eos, err));
     QR_TRY(qr_gguf_bool(gguf, "tokenizer.ggml.add_bos_token", &spec->add_bos, &spec->add_bos_known, err));
-    QR_TRY(qr_gguf_bool(gguf, "tokenizer.ggml.add_eos_token", &spec->add_eos, &found, err));
+    QR_TRY(qr_gguf_bool(gguf, "tokenizer.ggml.add_eos_token", &spec->add_eos, &spec->add_eos_known, err));
     QR_TRY(qr_gguf_bool(gguf, "tokenizer.ggml.ignore_merges", &spec->ignore_merges, &spec->ignore_merges_known, err));
+    if (strcmp(m->model, "gpt2") != 0)
+        QR_TRY(read_scores(gguf, m, spec, err));
     spec->model = m->model;
     spec->pre = m->pre;
     spec->token = m->token;
@@ -137,6 +168,7 @@ enum qr_status qr_tokenizer_from_gguf(const struct qr_gguf *gguf, struct qr_toke
     free(memory.pre);
     free(memory.token);
     free(memory.type);
+    free(memory.score);
     free(memory.merge);
     return status;
 }

@@ -20,16 +20,22 @@ struct qr_vocab_piece {
 };
 /* What a GGUF file says of its tokenizer; everything is copied. */
 struct qr_vocab_spec {
-    const char *model;                  /* tokenizer.ggml.model: "gpt2" */
+    const char *model;                  /* tokenizer.ggml.model: "gpt2", "llama" or "t5" */
     const char *pre;                    /* tokenizer.ggml.pre, NULL when absent */
-    const struct qr_vocab_piece *token; /* [n_token] in byte-level letters */
+    const struct qr_vocab_piece *token; /* [n_token] in byte-level letters; of llama and t5 as they are */
     const int32_t *type; /* [n_token] 1 normal 2 unknown 3 control 4 user defined 5 unused 6 byte; NULL: all normal */
     size_t n_token;
     const struct qr_vocab_piece *merge; /* [n_merge] "left right" */
     size_t n_merge;
-    int32_t bos, eos; /* -1: none */
+    const float *score; /* [n_token] of llama and t5; NULL: the file has none */
+    int32_t bos, eos;   /* -1: none */
+    int32_t unk;        /* with unk_known */
+    bool unk_known;
+    bool add_space_known, add_space; /* a space in front of the text; llama and t5: yes, unless the file says no */
+    bool remove_spaces;              /* t5: of several spaces one is left, at the ends none */
+    bool has_charsmap;               /* t5: the file has a precompiled map of characters */
     /* *_known: the file says so; else the default of pre. add_bos true without add_bos_known counts as said. */
-    bool add_bos_known, add_bos, add_eos, ignore_merges_known, ignore_merges;
+    bool add_bos_known, add_bos, add_eos_known, add_eos, ignore_merges_known, ignore_merges;
 };
 enum qr_status qr_tokenizer_from_spec(const struct qr_vocab_spec *spec, struct qr_tokenizer **tok, struct qr_err *err);
 void qr_tokenizer_destroy(struct qr_tokenizer *tok);

@@ -79,6 +79,10 @@ enum qr_status qr_tokenizer_read_decoder(const json_t *json, struct qr_tokenizer
 enum qr_status qr_tokenizer_read_added(const json_t *list, struct qr_tokenizer *tok, struct qr_err *err);
 enum qr_status qr_tokenizer_read_config(const json_t *config, struct qr_tokenizer *tok, struct qr_err *err);
 
+/* tokenizer_spm.c: all but what stands around the text. */
+enum qr_status qr_tokenizer_read_llama(const struct qr_vocab_spec *spec, struct qr_tokenizer *tok, struct qr_err *err);
+enum qr_status qr_tokenizer_read_t5(const struct qr_vocab_spec *spec, struct qr_tokenizer *tok, struct qr_err *err);
+
 /* tokenizer_pre.c: the pre-tokenizer that a GGUF file names. */
 struct qr_pre {
     bool nfc, ignore_merges, add_bos;

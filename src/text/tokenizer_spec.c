@@ -53,16 +53,16 @@ static enum qr_status check_id(const struct qr_tokenizer *tok, const char *what,
     return QR_OK;
 }
 
-static enum qr_status read_around(const struct qr_vocab_spec *spec, bool add_bos, struct qr_tokenizer *tok,
-                                  struct qr_err *err)
+static enum qr_status read_around(const struct qr_vocab_spec *spec, bool add_bos, bool add_eos,
+                                  struct qr_tokenizer *tok, struct qr_err *err)
 {
     QR_TRY(check_id(tok, "bos", spec->bos, add_bos, err));
-    QR_TRY(check_id(tok, "eos", spec->eos, spec->add_eos, err));
+    QR_TRY(check_id(tok, "eos", spec->eos, add_eos, err));
     tok->bos = spec->bos;
     tok->eos = spec->eos;
     if (add_bos)
         tok->front[tok->n_front++] = spec->bos;
-    if (spec->add_eos)
+    if (add_eos)
         tok->back[tok->n_back++] = spec->eos;
     return QR_OK;
 }
@@ -71,8 +71,18 @@ static enum qr_status read_spec(const struct qr_vocab_spec *spec, struct qr_toke
 {
     struct qr_pre pre;
 
+    if (spec->model && strcmp(spec->model, "llama") == 0) {
+        QR_TRY(qr_tokenizer_read_llama(spec, tok, err));
+        QR_TRY(read_around(spec, spec->add_bos || (!spec->add_bos_known && spec->bos >= 0), spec->add_eos, tok, err));
+        return qr_tokenizer_finish(tok, err);
+    }
+    if (spec->model && strcmp(spec->model, "t5") == 0) {
+        QR_TRY(qr_tokenizer_read_t5(spec, tok, err));
+        QR_TRY(read_around(spec, spec->add_bos, spec->add_eos || (!spec->add_eos_known && spec->eos >= 0), tok, err));
+        return qr_tokenizer_finish(tok, err);
+    }
     if (!spec->model || strcmp(spec->model, "gpt2") != 0)
-        return qr_fail(err, QR_UNSUPPORTED, "tokenizer.ggml.model \"%s\" is not supported (gpt2 is)",
+        return qr_fail(err, QR_UNSUPPORTED, "tokenizer.ggml.model \"%.60s\" is not supported (gpt2, llama and t5 are)",
                        spec->model ? spec->model : "");
     QR_TRY(qr_tokenizer_named_pre(spec->pre, &tok->pretok, &pre, err));
     if (pre.nfc)
@@ -80,7 +90,8 @@ static enum qr_status read_spec(const struct qr_vocab_spec *spec, struct qr_toke
     QR_TRY(read_tokens(spec, tok, err));
     QR_TRY(read_merges(spec, tok, err));
     tok->bpe.ignore_merges = spec->ignore_merges_known ? spec->ignore_merges : pre.ignore_merges;
-    QR_TRY(read_around(spec, spec->add_bos || (!spec->add_bos_known && pre.add_bos && spec->bos >= 0), tok, err));
+    QR_TRY(read_around(spec, spec->add_bos || (!spec->add_bos_known && pre.add_bos && spec->bos >= 0), spec->add_eos,
+                       tok, err));
     return qr_tokenizer_finish(tok, err);
 }
 

@@ -4,7 +4,10 @@ texts are the package's own."""
 import json
 import os
 import random
+import time
 
+import gguf
+import numpy
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, processors, trainers
 from tokenizers import pre_tokenizers as pre
@@ -280,3 +283,101 @@ def test_refused_by_name(quire, built, tmp_path):
         (tmp_path / "tokenizer.json").write_text(json.dumps(value))
         done = quire.run("tokenize", tmp_path, stdin="a", check=False)
         assert done.returncode == 1 and key in done.stderr.decode()
+
+
+# ---------------------------------------------------------------- GGUF
+
+
+def write_gguf(path, model, tokens, scores, types, **more):
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model(model)
+    writer.add_token_list(tokens)
+    writer.add_token_scores(scores)
+    writer.add_token_types(types)
+    for key, value in more.items():
+        getattr(writer, "add_" + key)(value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def token_type(text):
+    return 2 if text == "<unk>" else 3 if text in SPECIAL else 6 if text in BYTES else 1
+
+
+def merges_by_score(tokens, scores):
+    """As transformers converts a SentencePiece model: every way to cut a token into two others, best token first."""
+    ids = {t: i for i, t in enumerate(tokens)}
+    found = []
+    for text, score in zip(tokens, scores):
+        cuts = [(text[:k], text[k:]) for k in range(1, len(text)) if text[:k] in ids and text[k:] in ids]
+        if token_type(text) == 1:
+            found += [(left, right, score) for left, right in sorted(cuts, key=lambda c: (ids[c[0]], ids[c[1]]))]
+    return [(left, right) for left, right, _ in sorted(found, key=lambda m: (m[2], len(m[0]), len(m[1])), reverse=True)]
+
+
+@pytest.mark.parametrize("space", [True, False])
+def test_gguf_llama(quire, built, tmp_path, space):
+    _, trained = built(llama)
+    vocab = trained.get_vocab(with_added_tokens=False)
+    tokens = sorted(vocab, key=vocab.get)
+    scores = [0.0 if token_type(t) != 1 else -float(i) for i, t in enumerate(tokens)]
+    model = write_gguf(tmp_path / "m.gguf", "llama", tokens, scores, [token_type(t) for t in tokens], unk_token_id=vocab["<unk>"],
+                       bos_token_id=vocab["<s>"], eos_token_id=vocab["</s>"], add_space_prefix=space)  # fmt: skip
+    tok = Tokenizer(models.BPE(vocab=vocab, merges=merges_by_score(tokens, scores), unk_token="<unk>", fuse_unk=True,
+                               byte_fallback=True))  # fmt: skip
+    steps = [normalizers.Prepend("▁")] * space + [normalizers.Replace(" ", "▁")]
+    tok.normalizer = normalizers.Sequence(steps)
+    back = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    tok.decoder = decoders.Sequence(back + [decoders.Strip(" ", 1, 0)] * space)
+    tok.add_special_tokens(["<unk>", "<s>", "</s>"])
+    texts = random_texts(N_TEXTS, 21, ["<s>", "</s>"]) + ENGLISH
+    ids = same_ids(quire, model, tok, texts)
+    same_texts(quire, model, tok, ids)
+    same_texts(quire, model, tok, random_ids(tok.get_vocab_size(), 22))
+    assert encode(quire, model, ["a"], "--bos")[0][0] == vocab["<s>"]
+
+
+def test_gguf_t5(quire, built, tmp_path):
+    _, trained = built(unigram_bytes)
+    value = json.loads(trained.to_str())["model"]
+    tokens, scores = [t for t, _ in value["vocab"]], [float(numpy.float32(s)) for _, s in value["vocab"]]
+    model = write_gguf(tmp_path / "m.gguf", "t5", tokens, scores, [token_type(t) for t in tokens], unk_token_id=value["unk_id"],
+                       eos_token_id=tokens.index("</s>"), remove_extra_whitespaces=True)  # fmt: skip
+    tok = Tokenizer(models.Unigram(list(zip(tokens, scores)), value["unk_id"], byte_fallback=True))
+    tok.normalizer = normalizers.Sequence([normalizers.Strip(True, True), normalizers.Replace(Regex(" {2,}"), " ")])
+    tok.pre_tokenizer = pre.Metaspace(prepend_scheme="always", split=True)
+    tok.decoder = decoders.Metaspace(prepend_scheme="always", split=True)
+    tok.add_special_tokens(["<unk>", "<s>", "</s>"])
+    texts = random_texts(N_TEXTS, 23, ["<s>", "</s>"]) + ENGLISH
+    same_texts(quire, model, tok, same_ids(quire, model, tok, texts))
+    assert encode(quire, model, ["a"], "--bos")[0][-1] == tokens.index("</s>")
+
+
+def test_gguf_that_is_wrong(quire, tmp_path):
+    tokens, types = ["<unk>", "a", "b", "ab"], [2, 1, 1, 1]
+    for name, scores, words in (("nan", [0.0, 1.0, float("nan"), 0.0], "not finite"), ("few", [0.0], "entries")):
+        path = write_gguf(tmp_path / name, "llama", tokens, scores, types)
+        done = quire.run("tokenize", path, stdin="a", check=False)
+        assert done.returncode == 1 and words in done.stderr.decode()
+    path = write_gguf(tmp_path / "map", "t5", tokens, [0.0] * 4, types, precompiled_charsmap=b"\1\2\3")
+    done = quire.run("tokenize", path, stdin="a", check=False)
+    assert done.returncode == 1 and "precompiled_charsmap" in done.stderr.decode()
+    path = write_gguf(tmp_path / "other", "rwkv", tokens, [0.0] * 4, types)
+    done = quire.run("tokenize", path, stdin="a", check=False)
+    assert done.returncode == 1 and "rwkv" in done.stderr.decode()
+
+
+# ---------------------------------------------------------------- time
+
+
+def test_long_words_take_no_long_time(quire, built):
+    """A word of a megabyte in a second; ten of them where the machine is slow."""
+    for style in (llama, gemma, unigram, byte_level):
+        model, _ = built(style)
+        for word in ("a" * 10**6, "abcdefghij" * 10**5, "語" * (10**6 // 3)):
+            start = time.monotonic()
+            quire.text("tokenize", model, stdin=word)
+            assert time.monotonic() - start < 10, (style.__name__, word[:10])
