@@ -95,6 +95,6 @@ void qr_sequence_finish(struct qr_engine *engine, struct qr_sequence *seq, enum 
 
 /* loop.c: the thread itself; engine is a struct qr_engine. */
 void *qr_engine_main(void *engine);
-/* loop.c: a choice is gone, blocks and all; with the last one the job is freed. */
+/* engine.c: a choice is gone, blocks and all; with the last one the job is freed. */
 void qr_engine_gone(struct qr_engine *engine, struct qr_job *job);
 #endif

@@ -110,6 +110,22 @@ void qr_engine_destroy(struct qr_engine *engine)
     qr_plan_free(parts.plan);
 }
 
+/* ---------------------------------------------------------------- what the thread asks */
+
+void qr_engine_gone(struct qr_engine *e, struct qr_job *job)
+{
+    if (++job->n_ended < job->n_choice)
+        return;
+    qr_scheduler_leave(&e->scheduler, job);
+    pthread_mutex_lock(&e->mutex);
+    *(job->prev ? &job->prev->next : &e->first) = job->next;
+    *(job->next ? &job->next->prev : &e->last) = job->prev;
+    pthread_mutex_unlock(&e->mutex);
+    if (atomic_load(&job->counted))
+        atomic_fetch_sub(&e->n_queued, 1);
+    qr_job_destroy(job, e->events);
+}
+
 /* ---------------------------------------------------------------- what other threads call */
 
 /* Under the mutex. The queue is full, or this key has as many in it as are left for all others: one key alone fills

@@ -127,17 +127,3 @@ void *qr_engine_main(void *arg)
     qr_events_publish(e->events, &e->out); /* the queue frees them */
     return NULL;
 }
-
-void qr_engine_gone(struct qr_engine *e, struct qr_job *job)
-{
-    if (++job->n_ended < job->n_choice)
-        return;
-    qr_scheduler_leave(&e->scheduler, job);
-    pthread_mutex_lock(&e->mutex);
-    *(job->prev ? &job->prev->next : &e->first) = job->next;
-    *(job->next ? &job->next->prev : &e->last) = job->prev;
-    pthread_mutex_unlock(&e->mutex);
-    if (atomic_load(&job->counted))
-        atomic_fetch_sub(&e->n_queued, 1);
-    qr_job_destroy(job, e->events);
-}
