@@ -8,7 +8,7 @@
 #include <string.h>
 #include "text/tiny.h"
 
-static const char json[] =
+static const char bytes[] =
     "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":9,\"content\":\"<s>\",\"single_word\":false,\"lstrip\":true,"
     "\"rstrip\":false,\"normalized\":false,\"special\":true},{\"id\":10,\"content\":\"e\xCC\x81\",\"normalized\":true}]"
     ","
@@ -21,6 +21,33 @@ static const char json[] =
     "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"fuse_unk\":true,"
     "\"ignore_merges\":false,\"vocab\":{\"a\":0,\"b\":1,\"\\u0120\":2,\"c\":3,\"u\":4,\"ab\":5,\"abc\":6,\"\xC4\xA0"
     "a\":7},\"merges\":[\"a b\",[\"ab\",\"c\"],\"\xC4\xA0 a\"]}}";
+/* BPE on characters with byte tokens, and Unigram, with a step of every kind. */
+static const char chars[] =
+    "{\"added_tokens\":[{\"id\":9,\"content\":\"<s>\",\"special\":true},{\"id\":10,\"content\":\"e "
+    "\",\"normalized\":true"
+    "}],\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"_\"},{\"type\":"
+    "\"Replace\","
+    "\"pattern\":{\"String\":\" "
+    "\"},\"content\":\"_\"},{\"type\":\"NFKD\"},{\"type\":\"Lowercase\"}]},\"pre_tokenizer\":null,"
+    "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":"
+    "\" \"},"
+    "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},"
+    "\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"fuse_unk\":true,\"byte_fallback\":true,\"vocab\":{\"a\":0,\"b\":"
+    "1,\"_\":"
+    "2,\"<0xE2>\":3,\"u\":4,\"ab\":5,\"_a\":6,\"<0x0A>\":7,\"<0xCC>\":8},\"merges\":[\"a b\",\"_ a\"]}}";
+static const char unigram[] = "{\"added_tokens\":[{\"id\":5,\"content\":\"<s>\",\"special\":true}],\"normalizer\":{"
+                              "\"type\":\"Sequence\",\"normalizers\":"
+                              "[{\"type\":\"NFKC\"},{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},{"
+                              "\"type\":\"Replace\",\"pattern\":"
+                              "{\"Regex\":\" {2,}|1\"},\"content\":\" "
+                              "\"}]},\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+                              "\"WhitespaceSplit\"},{\"type\":\"Punctuation\",\"behavior\":\"Contiguous\"},{\"type\":"
+                              "\"Whitespace\"},{\"type\":\"Metaspace\","
+                              "\"replacement\":\"_\",\"prepend_scheme\":\"first\",\"split\":true}]},\"decoder\":{"
+                              "\"type\":\"Metaspace\",\"replacement\":"
+                              "\"_\",\"prepend_scheme\":\"first\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_"
+                              "fallback\":false,\"vocab\":"
+                              "[[\"u\",0.0],[\"_\",-2.5],[\"a\",-3],[\"_ab\",-1e1],[\"b\",-4.25]]}}";
 static const char config[] =
     "{\"add_bos_token\":true,\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"u\",\"add_eos_token\":false,"
     "\"added_tokens_decoder\":{\"9\":{\"content\":\"<s>\",\"special\":true},\"12\":{\"content\":\"<t>\"}}}";
@@ -59,46 +86,60 @@ static void try(const char *tokenizer, size_t n, const char *configuration, size
     free(b);
 }
 
+static const struct {
+    const char *json;
+    size_t n;
+} files[] = {{bytes, sizeof bytes - 1}, {chars, sizeof chars - 1}, {unigram, sizeof unigram - 1}};
+enum { N_FILE = sizeof files / sizeof *files, MAX_FILE = 4096 };
+
 static void unchanged(void **state)
 {
     (void)state;
     n_loaded = 0;
-    try(json, sizeof json - 1, config, sizeof config - 1);
-    assert_int_equal(n_loaded, 1);
+    for (int f = 0; f < N_FILE; f++)
+        try(files[f].json, files[f].n, "{}", 2);
+    try(bytes, sizeof bytes - 1, config, sizeof config - 1);
+    assert_int_equal(n_loaded, N_FILE + 1);
 }
 
 static void cut_anywhere(void **state)
 {
     (void)state;
     n_loaded = 0;
-    for (size_t n = 0; n < sizeof json - 1; n++)
-        try(json, n, config, sizeof config - 1);
+    for (int f = 0; f < N_FILE; f++)
+        for (size_t n = 0; n < files[f].n; n++)
+            try(files[f].json, n, "{}", 2);
     for (size_t n = 0; n < sizeof config - 1; n++)
-        try(json, sizeof json - 1, config, n);
+        try(bytes, sizeof bytes - 1, config, n);
     assert_int_equal(n_loaded, 0);
+}
+
+/* Each byte of text [n] changed, one by one; is_config: it is the configuration of bytes. */
+static void change_each(const char *text, size_t n, bool is_config)
+{
+    static const unsigned char masks[] = {0x01, 0x02, 0x08, 0x20, 0x80, 0xFF};
+    static char changed[MAX_FILE];
+
+    assert_true(n < sizeof changed);
+    memcpy(changed, text, n);
+    for (size_t m = 0; m < sizeof masks; m++)
+        for (size_t i = 0; i < n; i++) {
+            changed[i] = (char)(text[i] ^ masks[m]);
+            if (is_config)
+                try(bytes, sizeof bytes - 1, changed, n);
+            else
+                try(changed, n, "{}", 2);
+            changed[i] = text[i];
+        }
 }
 
 static void change_anything(void **state)
 {
-    static const unsigned char masks[] = {0x01, 0x02, 0x08, 0x20, 0x80, 0xFF};
-    char changed[sizeof json];
-
     (void)state;
     n_loaded = 0;
-    for (size_t m = 0; m < sizeof masks; m++) {
-        memcpy(changed, json, sizeof json);
-        for (size_t i = 0; i < sizeof json - 1; i++) {
-            changed[i] = (char)(json[i] ^ masks[m]);
-            try(changed, sizeof json - 1, config, sizeof config - 1);
-            changed[i] = json[i];
-        }
-        memcpy(changed, config, sizeof config);
-        for (size_t i = 0; i < sizeof config - 1; i++) {
-            changed[i] = (char)(config[i] ^ masks[m]);
-            try(json, sizeof json - 1, changed, sizeof config - 1);
-            changed[i] = config[i];
-        }
-    }
+    for (int f = 0; f < N_FILE; f++)
+        change_each(files[f].json, files[f].n, false);
+    change_each(config, sizeof config - 1, true);
     assert_true(n_loaded > 100); /* changed letters of names that nothing depends on */
 }
 
