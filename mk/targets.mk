@@ -45,7 +45,7 @@ $(VENV)/.done: tests/conformance/requirements.txt
 venv: $(VENV)/.done
 
 # Under ThreadSanitizer: what has threads; but for the whole default model, which tiny ones stand for there.
-THREADED := $(filter-out tests/engine/test_expected.c,$(wildcard tests/engine/test_*.c)) tests/base/test_pool.c \
+THREADED := $(filter-out tests/engine/test_expected.c tests/engine/test_form.c,$(wildcard tests/engine/test_*.c)) tests/base/test_pool.c \
             tests/base/test_mapfile.c tests/server/test_serve.c tests/text/test_grammar.c
 TSAN_TESTS := $(patsubst tests/%.c,$(ROOT)/thread/test/%,$(THREADED))
 # The longest first, so that none is left to run alone at the end.
