@@ -42,7 +42,7 @@ bool qr_hub_may_pass(const struct qr_http_reply *reply, enum qr_status status)
 
 int qr_hub_pause(const struct qr_http_reply *reply, int n)
 {
-    int ms = FIRST_PAUSE << (n < 5 ? n - 1 : 4);
+    int ms = FIRST_PAUSE << (n < 1 ? 0 : n < 5 ? n - 1 : 4);
 
     if (reply->retry_after > 0)
         ms = reply->retry_after < MAX_PAUSE / 1000 ? reply->retry_after * 1000 : MAX_PAUSE;

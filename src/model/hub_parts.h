@@ -76,7 +76,7 @@ enum qr_status qr_hub_get_head(struct qr_hub *hub, const char *commit, struct qr
 /* ENDPOINT/Org/Name/resolve/COMMIT/PATH, percent-encoded. */
 bool qr_hub_file_url(const struct qr_hub *hub, const char *commit, const char *path, struct qr_buf *out);
 bool qr_hub_may_pass(const struct qr_http_reply *reply, enum qr_status status);
-/* Milliseconds to wait before try number n (from 1) after such a failure. */
+/* Milliseconds to wait after such a failure, the n-th in a row that brought nothing. */
 int qr_hub_pause(const struct qr_http_reply *reply, int n);
 /* The sentence about an HTTP status that is no success. */
 enum qr_status qr_hub_refused(const struct qr_hub *hub, const char *what, const struct qr_http_reply *reply,
