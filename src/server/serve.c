@@ -13,6 +13,7 @@
 enum {
     TICK_MS = 200,
     FLUSH_MS = 2000, /* that a dead server gives its last words */
+    FIRST_STEP_MS = 60000,
 };
 
 void qr_serve_options_default(struct qr_serve_options *o)
@@ -45,6 +46,14 @@ static void fail(struct qr_server *s)
     qr_live_fail_all(&s->live, &error);
 }
 
+/* The first step may have to load a GPU's code first. */
+static int64_t patience_ns(const struct qr_server *s)
+{
+    struct qr_engine_stats stats;
+    qr_engine_stats(s->engine, &stats);
+    return (int64_t)(stats.n_step == 0 ? FIRST_STEP_MS : s->options.heartbeat_ms) * 1000000;
+}
+
 /* An engine that works goes round its loop, or its executor's count of work done rises: a long prefill is no death. */
 static void watch_engine(struct qr_server *s, int64_t now)
 {
@@ -52,7 +61,7 @@ static void watch_engine(struct qr_server *s, int64_t now)
     if (progress != s->progress) {
         s->progress = progress;
         s->last_progress_ns = now;
-    } else if (now - s->last_progress_ns > (int64_t)s->options.heartbeat_ms * 1000000) {
+    } else if (now - s->last_progress_ns > patience_ns(s)) {
         fail(s);
     }
 }
