@@ -163,11 +163,11 @@ struct qr_request {
     const int32_t *prompt; /* ids */
     size_t n_prompt;
     struct qr_sampling sampling;
-    int n;                                  /* choices; 0 or 1: one */
-    int priority;                           /* lower goes first */
-    bool keep_special;                      /* text of special tokens is sent too */
-    uint64_t key;                           /* whose request it is: keys are served in turn */
-    uint64_t cache_salt;                    /* beginnings are shared among requests with the same salt only */
+    int n;               /* choices; 0 or 1: one */
+    int priority;        /* lower goes first */
+    bool keep_special;   /* text of special tokens is sent too */
+    uint64_t key;        /* whose request it is: keys are served in turn */
+    uint64_t cache_salt; /* under 2^63; beginnings are shared among requests with the same salt only */
     const struct qr_constraint *constraint; /* cloned for each choice; NULL: none */
 };
 

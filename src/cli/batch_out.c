@@ -114,7 +114,7 @@ static enum qr_status restore(struct cli_results *r, struct qr_err *err)
 static enum qr_status open_file(struct cli_results *r, const char *in, struct qr_err *err)
 {
     struct stat a, b;
-    r->fd = open(r->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    r->fd = open(r->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (r->fd < 0)
         return qr_fail_errno(err, "%s cannot be opened for writing", r->path);
     if (fstat(r->fd, &a) != 0 || !S_ISREG(a.st_mode))
@@ -140,6 +140,9 @@ enum qr_status cli_results_open(struct cli_results *results, const char *path, c
 enum qr_status cli_results_close(struct cli_results *results, struct qr_err *err)
 {
     enum qr_status status = QR_OK;
+    struct stat now;
+    if (results->fd >= 0 && fstat(results->fd, &now) == 0 && now.st_nlink == 0)
+        status = qr_fail(err, QR_IO, "%s was deleted while it was written: the answers are lost", results->path);
     if (results->fd >= 0 && results->dirty && fsync(results->fd) != 0)
         status = qr_fail_errno(err, "%s cannot be written", results->path);
     if (results->fd >= 0 && close(results->fd) != 0 && status == QR_OK)

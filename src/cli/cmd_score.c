@@ -16,7 +16,14 @@ struct score {
     double sum;      /* of log-probabilities */
     uint64_t scored; /* tokens in it */
     bool greedy;     /* each scored token was the most probable one */
+    long line;       /* of --jsonl that is scored; 0: none */
 };
+
+static int pair_error(long number, const struct qr_err *err)
+{
+    cli_error("line %ld: %s", number, err->message);
+    return CLI_FAILED;
+}
 
 /* Runs ids through the model and adds up the log-probabilities of tokens [from, n). */
 static int score_window(struct score *s, const int32_t *ids, size_t n, size_t from)
@@ -31,7 +38,7 @@ static int score_window(struct score *s, const int32_t *ids, size_t n, size_t fr
     request.sampling.prompt_logprobs = 0;
     request.sampling.prompt_logprobs_from = (int)from;
     if (qr_engine_submit(s->session.engine, &request, &id, &err) != QR_OK)
-        return cli_fail(&err);
+        return s->line ? pair_error(s->line, &err) : cli_fail(&err);
     for (bool done = false; !done;) {
         struct qr_event event = {0};
         bool got;
@@ -50,7 +57,9 @@ static int score_window(struct score *s, const int32_t *ids, size_t n, size_t fr
         }
         done = event.kind == QR_EVENT_DONE;
         bool failed = done && event.finish == QR_FINISH_ERROR;
-        if (failed)
+        if (failed && s->line)
+            pair_error(s->line, &event.error);
+        else if (failed)
             cli_fail(&event.error);
         qr_event_clear(&event);
         if (failed)
@@ -134,12 +143,6 @@ static int score_text(struct score *s)
     return CLI_OK;
 }
 
-static int pair_error(long number, const struct qr_err *err)
-{
-    cli_error("line %ld: %s", number, err->message);
-    return CLI_FAILED;
-}
-
 /* An empty context leaves the continuation's first token without a prediction: the BOS token, or EOS where there is none,
  * goes in front, as lm-evaluation-harness does it. */
 static bool put_prefix(const struct score *s, int32_t **ids, size_t *n, struct qr_err *err)
@@ -159,8 +162,18 @@ static bool put_prefix(const struct score *s, int32_t **ids, size_t *n, struct q
     return true;
 }
 
+/* Tokens that both begin with. */
+static size_t common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
+{
+    size_t n = 0;
+    while (n < n_a && n < n_b && a[n] == b[n])
+        n++;
+    return n;
+}
+
 /* {"context", "continuation"}: the log-probability of the continuation's tokens. The seam is where the tokens of the context
- * alone end, as lm-evaluation-harness cuts it. */
+ * alone end, as lm-evaluation-harness cuts it; where the whole has no more tokens than that, since they grew together
+ * across the seam, it is where they begin to differ. */
 static int score_pair(struct score *s, long number, const json_t *pair)
 {
     struct qr_err err;
@@ -184,6 +197,8 @@ static int score_pair(struct score *s, long number, const json_t *pair)
     if (qr_tokenize(s->session.model, whole, strlen(whole), true, s->bos, &ids, &n, &err) != QR_OK ||
         qr_tokenize(s->session.model, context, n_context, true, s->bos, &head, &n_head, &err) != QR_OK)
         code = pair_error(number, &err);
+    if (code == CLI_GO_ON && n_head >= n)
+        n_head = common(ids, n, head, n_head);
     if (code == CLI_GO_ON && n_head == 0) {
         code = put_prefix(s, &ids, &n, &err) ? CLI_GO_ON : pair_error(number, &err);
         n_head = 1;
@@ -191,6 +206,7 @@ static int score_pair(struct score *s, long number, const json_t *pair)
     s->sum = 0;
     s->scored = 0;
     s->greedy = true;
+    s->line = number;
     if (code == CLI_GO_ON)
         code = score_window(s, ids, n, n_head);
     if (code == CLI_GO_ON)

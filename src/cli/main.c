@@ -104,6 +104,7 @@ int main(int argc, char **argv)
 {
     setlocale(LC_CTYPE, "");
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a write over the limit is an error like a full disk */
     int code = run(argc, argv);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_OK) {
         if (errno != EPIPE)

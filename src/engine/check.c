@@ -130,6 +130,9 @@ enum qr_status qr_request_check(const struct qr_request *request, const struct q
                                 struct qr_err *err)
 {
     QR_TRY(check_int("n", request->n, 0, QR_MAX_CHOICES, err));
+    if (request->cache_salt >> 63)
+        return qr_fail(err, QR_INVALID, "cache_salt is %llu: it must be under 2^63",
+                       (unsigned long long)request->cache_salt);
     QR_TRY(check_numbers(&request->sampling, err));
     QR_TRY(check_arrays(&request->sampling, limits, err));
     return check_lengths(request, limits, err);

@@ -148,8 +148,12 @@ static enum qr_status take_pick(struct qr_engine *engine, const struct qr_batch_
     }
     if (picked->status != QR_OK)
         return qr_sampler_fail(picked->status, (uint32_t)(item->row_position + row + 1), err);
-    if (seq->constraint)
-        QR_TRY(seq->job->constraint.accept(seq->constraint, picked->id, err));
+    if (seq->constraint) {
+        enum qr_status status = seq->job->constraint.accept(seq->constraint, picked->id, err);
+        if (status != QR_OK && err->status != status) /* the callback said no more */
+            qr_fail(err, status, "the constraint refused token %d and did not say why", picked->id);
+        QR_TRY(status);
+    }
     return accept(engine, seq, picked, finish, err);
 }
 
@@ -179,7 +183,7 @@ void qr_follow(struct qr_engine *engine, const struct qr_batch_item *item)
     struct qr_sequence *seq = item->seq;
     enum qr_finish finish = QR_FINISH_NONE;
     enum qr_status status = QR_OK;
-    struct qr_err err;
+    struct qr_err err = {0};
     if (item->n_logprob > 0)
         status = send_prompt_logprobs(engine, item, &err);
     if (status == QR_OK)

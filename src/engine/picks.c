@@ -14,10 +14,14 @@ static void add_mask(const struct qr_engine *engine, struct qr_sequence *seq, st
 {
     const struct qr_constraint *c = &seq->job->constraint;
     memset(seq->mask, 0, ((size_t)engine->parts.n_vocab + 31) / 32 * sizeof(*seq->mask));
-    if (c->mask(seq->constraint, seq->mask, &seq->failure) == QR_OK)
+    enum qr_status status = c->mask(seq->constraint, seq->mask, &seq->failure);
+    if (status == QR_OK) {
         pick->mask = seq->mask;
-    else
-        *pick = (struct qr_pick){.n_top = -1};
+        return;
+    }
+    if (seq->failure.status != status) /* the callback said no more */
+        qr_fail(&seq->failure, status, "the constraint failed at position %u and did not say why", pick->position);
+    *pick = (struct qr_pick){.n_top = -1};
 }
 
 static void fill_sampling(const struct qr_engine *engine, struct qr_sequence *seq, int position, struct qr_pick *pick)

@@ -88,7 +88,10 @@ static enum qr_status init_sequence(struct qr_sequence *seq, struct qr_job *job,
     }
     if (!limits->tok)
         return QR_OK;
-    QR_TRY(qr_stream_create(limits->tok, p->stop, p->n_stop, request->keep_special, &seq->stream, err));
+    if (seq->choice == 0)
+        QR_TRY(qr_stream_create(limits->tok, p->stop, p->n_stop, request->keep_special, &seq->stream, err));
+    else
+        QR_TRY(qr_stream_share(job->choice[0].stream, &seq->stream, err));
     qr_stream_search(seq->stream, p->min_tokens == 0);
     return QR_OK;
 }

@@ -16,22 +16,28 @@ struct qr_stream {
     uint32_t state;         /* of the automaton, behind held */
     char tail[4];           /* the start of a code point */
     size_t n_tail;
-    bool keep_special, stopped, unsearched;
+    bool keep_special, stopped, unsearched, shares; /* shares: stops belong to another stream */
 };
 
-enum qr_status qr_stream_create(const struct qr_tokenizer *tok, const char *const *stop, size_t n_stop,
-                                bool keep_special, struct qr_stream **stream, struct qr_err *err)
+static enum qr_status create(const struct qr_tokenizer *tok, bool keep_special, struct qr_stream **stream,
+                             struct qr_err *err)
 {
-    enum qr_status status = QR_OK;
-
     *stream = calloc(1, sizeof **stream);
     if (!*stream)
         return qr_fail(err, QR_NOMEM, "out of memory for a stream");
     (*stream)->tok = tok;
     (*stream)->keep_special = keep_special;
     qr_buf_init(&(*stream)->held, 0);
-    if (n_stop > 0)
-        status = qr_stops_create(stop, n_stop, &(*stream)->stops, err);
+    return QR_OK;
+}
+
+enum qr_status qr_stream_create(const struct qr_tokenizer *tok, const char *const *stop, size_t n_stop,
+                                bool keep_special, struct qr_stream **stream, struct qr_err *err)
+{
+    QR_TRY(create(tok, keep_special, stream, err));
+    if (n_stop == 0)
+        return QR_OK;
+    enum qr_status status = qr_stops_create(stop, n_stop, &(*stream)->stops, err);
     if (status != QR_OK) {
         qr_stream_destroy(*stream);
         *stream = NULL;
@@ -39,11 +45,20 @@ enum qr_status qr_stream_create(const struct qr_tokenizer *tok, const char *cons
     return status;
 }
 
+enum qr_status qr_stream_share(const struct qr_stream *from, struct qr_stream **stream, struct qr_err *err)
+{
+    QR_TRY(create(from->tok, from->keep_special, stream, err));
+    (*stream)->stops = from->stops;
+    (*stream)->shares = true;
+    return QR_OK;
+}
+
 void qr_stream_destroy(struct qr_stream *stream)
 {
     if (!stream)
         return;
-    qr_stops_destroy(stream->stops);
+    if (!stream->shares)
+        qr_stops_destroy(stream->stops);
     qr_buf_free(&stream->held);
     free(stream);
 }

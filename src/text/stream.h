@@ -9,6 +9,8 @@ struct qr_stream;
 /* stop: strings, copied; n_stop may be 0. Empty stop strings are refused (QR_INVALID). */
 enum qr_status qr_stream_create(const struct qr_tokenizer *tok, const char *const *stop, size_t n_stop,
                                 bool keep_special, struct qr_stream **stream, struct qr_err *err);
+/* A stream of its own from the start, over the stop strings of `from`, which must outlive it: choices of one request. */
+enum qr_status qr_stream_share(const struct qr_stream *from, struct qr_stream **stream, struct qr_err *err);
 void qr_stream_destroy(struct qr_stream *stream);
 /* While off, text passes unsearched for stop strings (before min_tokens). On from the start; to be turned off before the
  * first push only. */
