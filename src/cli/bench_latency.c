@@ -193,8 +193,9 @@ static void report(const struct latency *b, const struct run *runs)
     printf("  read a step   %9.1f MB weights + %.1f MB KV: %.1f GB/s, %.0f%% of the %.1f GB/s that reading reaches\n",
            (double)facts.weight_bytes_per_step / 1e6, kv / 1e6, bandwidth, peak > 0 ? bandwidth / peak * 100 : 0, peak);
     if (b->second > 0)
-        printf("  second turn   %9.2f ms to its first token, %.0f of %lld prompt tokens from the cache: %.1f times "
-               "faster\n",
+        printf("  second turn   %9.2f ms to its first token, %.0f of %lld prompt tokens from the cache; the first turn "
+               "took %.1f "
+               "times as long\n",
                second * 1e3, cached, (long long)(b->input_len + b->output_len + b->second),
                second > 0 ? ttft / second : 0);
 }

@@ -134,7 +134,10 @@ void cli_print_timings(const struct cli_answer *answer)
 {
     const struct qr_usage *u = &answer->usage;
     int rest = u->output_tokens > 0 ? u->output_tokens - 1 : 0; /* the first one comes with the prompt */
-    fprintf(stderr, "%d tokens in %.2f s (%.1f tok/s); prompt of %d tokens in %.2f s (%.1f tok/s); ended by %s\n",
-            u->output_tokens, u->prefill_s + u->decode_s, rate(rest, u->decode_s), u->prompt_tokens, u->prefill_s,
-            rate(u->prompt_tokens - u->cached_tokens, u->prefill_s), cli_finish_name(answer->finish));
+    char cached[64] = "";
+    if (u->cached_tokens > 0)
+        snprintf(cached, sizeof cached, ", %d of them from the cache,", u->cached_tokens);
+    fprintf(stderr, "%d tokens in %.2f s (%.1f tok/s); prompt of %d tokens%s in %.2f s (%.1f tok/s); ended by %s\n",
+            u->output_tokens, u->prefill_s + u->decode_s, rate(rest, u->decode_s), u->prompt_tokens, cached,
+            u->prefill_s, rate(u->prompt_tokens - u->cached_tokens, u->prefill_s), cli_finish_name(answer->finish));
 }

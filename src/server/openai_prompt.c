@@ -210,6 +210,9 @@ static void choose_parts(struct qr_openai_parse *p, bool tools)
     r->thinks = !forced && qr_chat_mentions(chat, "</think>");
     if (!tools || forced)
         return;
+    if (!qr_chat_mentions(chat, "tools") && r->n_ignored < QR_OPENAI_MAX_IGNORED)
+        r->ignored[r->n_ignored++] =
+            "tools"; /* the model is not told of them; calls that it writes all the same are read */
     r->tools = QR_TOOLS_HERMES;
     if (qr_chat_mentions(chat, "[TOOL_CALLS]"))
         r->tools = QR_TOOLS_MISTRAL;

@@ -337,6 +337,14 @@ def test_forced_tool_calls(client, name, choice):
         )  # fmt: skip
 
 
+def test_tools_that_the_template_does_not_show_are_named(client, name):
+    """The default model's template knows no tools: the model cannot be told of them, and the client hears so."""
+    raw = client.chat.completions.with_raw_response.create(model=name, messages=QUESTION, tools=[TIME], max_tokens=1)
+    assert "tools" in raw.headers["x-quire-ignored-fields"]
+    raw = client.chat.completions.with_raw_response.create(model=name, messages=QUESTION, max_tokens=1)
+    assert "x-quire-ignored-fields" not in raw.headers
+
+
 def test_answers_of_tools_go_back(client, name):
     messages = [
         *QUESTION,
