@@ -101,7 +101,13 @@ static void a_constraint_holds_up_the_sampler_only(void **state)
 enum { NOTHING, MASK_FAILS, ACCEPT_FAILS };
 struct broken {
     int how, after, n;
+    bool silent; /* fails without filling err */
 };
+
+static enum qr_status fails(const struct broken *b, struct qr_err *err, const char *why)
+{
+    return b->silent ? QR_LIMIT : qr_fail(err, QR_LIMIT, "this grammar is too %s", why);
+}
 
 static enum qr_status broken_mask(void *ctx, uint32_t *bits, struct qr_err *err)
 {
@@ -109,7 +115,7 @@ static enum qr_status broken_mask(void *ctx, uint32_t *bits, struct qr_err *err)
     if (b->n < b->after || b->how == ACCEPT_FAILS)
         memset(bits, 0xff, (FAKE_VOCAB + 31) / 32 * sizeof *bits);
     else if (b->how == MASK_FAILS)
-        return qr_fail(err, QR_LIMIT, "this grammar is too deep");
+        return fails(b, err, "deep");
     return QR_OK;
 }
 
@@ -117,7 +123,7 @@ static enum qr_status broken_accept(void *ctx, int32_t id, struct qr_err *err)
 {
     struct broken *b = ctx;
     (void)id;
-    return b->n++ == b->after && b->how == ACCEPT_FAILS ? qr_fail(err, QR_LIMIT, "this grammar is too wide") : QR_OK;
+    return b->n++ == b->after && b->how == ACCEPT_FAILS ? fails(b, err, "wide") : QR_OK;
 }
 
 static void *broken_clone(const void *ctx)
@@ -133,10 +139,10 @@ static void a_broken_constraint_ends_one_request(void **state)
     static const enum qr_status expected[] = {QR_INVALID, QR_LIMIT, QR_LIMIT};
     int32_t ids[] = {5, 6, 7, 8};
     (void)state;
-    for (int ahead = 0; ahead < 3; ahead++)
+    for (int ahead = 0; ahead < 6; ahead++)
         for (int how = NOTHING; how <= ACCEPT_FAILS; how++) {
-            struct qr_engine *engine = late_engine(small, ahead, NULL, NULL);
-            struct broken broken = {.how = how, .after = 5};
+            struct qr_engine *engine = late_engine(small, ahead / 2, NULL, NULL);
+            struct broken broken = {.how = how, .after = 5, .silent = ahead % 2};
             struct qr_constraint c = {&broken, broken_mask, broken_accept, broken_clone, free};
             struct qr_request r = ask_request(ids, 4, 30), other = ask_request(ids, 3, 30);
             struct answer a[2], alone;
@@ -148,6 +154,7 @@ static void a_broken_constraint_ends_one_request(void **state)
             listen(engine, a, 2);
             assert_int_equal(a[0].finish, QR_FINISH_ERROR);
             assert_int_equal(a[0].error.status, expected[how]);
+            assert_true(strlen(a[0].error.message) > 10 && strlen(a[0].error.message) < 200);
             assert_int_equal(a[0].n, 5);
             assert_same_answer(&a[1], &alone);
             assert_all_back(engine);

@@ -191,6 +191,7 @@ static void bad_fields_are_refused(void **state)
             fail_msg("'%s' does not name %s", err.message, word);                                                      \
         assert_int_equal(qr_engine_submit(engine, &r, &id, NULL), wanted);                                             \
     } while (0)
+    REFUSED(QR_INVALID, "cache_salt", r.cache_salt = UINT64_C(1) << 63);
     REFUSED(QR_INVALID, "temperature", r.sampling.temperature = -0.1f);
     REFUSED(QR_INVALID, "temperature", r.sampling.temperature = NAN);
     REFUSED(QR_INVALID, "temperature", r.sampling.temperature = INFINITY);
