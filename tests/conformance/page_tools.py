@@ -152,7 +152,14 @@ class Page:
         self.find(into).send_keys(*keys)
 
     def press(self, selector):
-        self.find(selector).click()
+        end = time.monotonic() + 3
+        while True:
+            try:
+                return self.find(selector).click()
+            except Exception as error:  # by name, since selenium may be absent: what slides in or out is over it
+                if type(error).__name__ != "ElementClickInterceptedException" or time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
 
     def busy(self):
         return self.js("return document.body.classList.contains('answering')")
