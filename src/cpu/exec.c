@@ -13,7 +13,7 @@ static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, s
 {
     struct qr_cpu_exec *self = self_of(exec);
     self->n_row = 0;
-    QR_TRY(qr_cpu_check_step(self, step, err));
+    QR_TRY(qr_step_check(self->plan, &self->limits, step, err));
     for (int i = 0; i < step->n_copy; i++)
         memmove((uint8_t *)self->kv.data + (uint64_t)step->copy_to[i] * self->kv.block_bytes,
                 (uint8_t *)self->kv.data + (uint64_t)step->copy_from[i] * self->kv.block_bytes, self->kv.block_bytes);

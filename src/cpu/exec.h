@@ -100,8 +100,6 @@ enum qr_status qr_cpu_sizes(const struct qr_plan *plan, const struct qr_exec_lim
 /* Aligned to 64 (2 MiB when large); NULL and err when out of memory. n may be 0. */
 void *qr_cpu_alloc(uint64_t n, const char *what, struct qr_err *err);
 
-/* step.c */
-enum qr_status qr_cpu_check_step(const struct qr_cpu_exec *exec, const struct qr_step *step, struct qr_err *err);
 void qr_cpu_plan_attention(struct qr_cpu_exec *exec);
 
 /* phase.c */

@@ -2,95 +2,29 @@
 #include <string.h>
 #include "cuda/exec.h"
 
-static enum qr_status check_counts(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_err *err)
-{
-    const struct qr_exec_limits *limits = &exec->limits;
-    const struct {
-        const char *name;
-        int value, min, max;
-    } all[] = {
-        {"tokens", step->n_token, 1, limits->max_token},
-        {"sequences", step->n_seq, 1, limits->max_seq},
-        {"rows with logits", step->n_row, 0, limits->max_row},
-        {"block copies", step->n_copy, 0, limits->n_block},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].value > all[i].max)
-            return qr_fail(err, QR_LIMIT, "a step has %d %s but the executor was made for %d", all[i].value,
-                           all[i].name, all[i].max);
-        if (all[i].value < all[i].min)
-            return qr_fail(err, QR_INVALID, "a step has %d %s but needs at least %d", all[i].value, all[i].name,
-                           all[i].min);
-    }
-    return QR_OK;
-}
-
-static enum qr_status check_tokens(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_err *err)
+/* What the device's kernels ask beyond what every executor does. */
+static enum qr_status check_more(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_err *err)
 {
     const struct qr_exec_limits *l = &exec->limits;
-    int64_t n_slot = (int64_t)l->n_block * QR_PAGE;
-    for (int t = 0; t < step->n_token; t++) {
-        if (step->token[t] >= (int64_t)exec->plan->n_vocab || -1 - (int64_t)step->token[t] >= l->n_place)
-            return qr_fail(err, QR_INVALID,
-                           "token %d of the step is %d but the vocabulary has %u and there are %d places", t,
-                           step->token[t], exec->plan->n_vocab, l->n_place);
-        if (step->position[t] < 0 || step->position[t] >= l->max_len)
-            return qr_fail(err, QR_LIMIT, "token %d of the step stands at position %d but the executor was made for %d",
-                           t, step->position[t], l->max_len);
-        if (step->slot[t] < -1 || step->slot[t] >= n_slot)
-            return qr_fail(err, QR_LIMIT, "token %d of the step has slot %d but there are %lld", t, step->slot[t],
-                           (long long)n_slot);
-    }
     if (exec->samples && (step->place < 0 || step->place > l->n_place - step->n_row))
         return qr_fail(err, QR_INVALID, "the ids of a step's %d rows are to be left from place %d on but there are %d",
                        step->n_row, step->place, l->n_place);
-    for (int r = 0; r < step->n_row; r++)
-        if (step->row[r] < 0 || step->row[r] >= step->n_token || (r > 0 && step->row[r] <= step->row[r - 1]))
-            return qr_fail(err, QR_INVALID, "row %d with logits is %d, not ascending in a step of %d tokens", r,
-                           step->row[r], step->n_token);
-    for (int i = 0; i < step->n_copy; i++)
-        if (step->copy_from[i] < 0 || step->copy_from[i] >= l->n_block || step->copy_to[i] < 0 ||
-            step->copy_to[i] >= l->n_block)
-            return qr_fail(err, QR_INVALID, "block %d is to be copied to block %d but there are %d blocks",
-                           step->copy_from[i], step->copy_to[i], l->n_block);
-    return QR_OK;
-}
-
-static enum qr_status check_sequence(const struct qr_cuda_exec *exec, const struct qr_step *step, int s,
-                                     struct qr_err *err)
-{
-    int begin = step->seq_begin[s], end = step->seq_begin[s + 1], len = step->seq_len[s];
-    if (begin > end || end > step->n_token)
-        return qr_fail(err, QR_INVALID, "sequence %d has rows %d to %d in a step of %d tokens", s, begin, end,
-                       step->n_token);
-    int n_page = len / QR_PAGE + (len % QR_PAGE != 0);
-    if (len < 0 || n_page > step->table_stride || len > exec->limits.max_len)
-        return qr_fail(err, QR_INVALID, "sequence %d has %d tokens but its block table only %d blocks", s, len,
-                       step->table_stride);
-    for (int t = begin; t < end; t++)
-        if (step->position[t] >= len || (t > begin && step->position[t] != step->position[t - 1] + 1))
-            return qr_fail(err, QR_INVALID, "token %d stands at position %d of a sequence with %d tokens", t,
-                           step->position[t], len);
-    const int32_t *table = step->block_table + (size_t)s * (size_t)step->table_stride;
-    for (int p = 0; p < n_page; p++)
-        if (table[p] < 0 || table[p] >= exec->limits.n_block)
-            return qr_fail(err, QR_INVALID, "block %d of sequence %d is %d but there are %d blocks", p, s, table[p],
-                           exec->limits.n_block);
+    for (int s = 0; s < step->n_seq; s++) {
+        if (step->seq_len[s] > l->max_len)
+            return qr_fail(err, QR_INVALID, "sequence %d has %d tokens but the executor was made for %d", s,
+                           step->seq_len[s], l->max_len);
+        for (int t = step->seq_begin[s] + 1; t < step->seq_begin[s + 1]; t++)
+            if (step->position[t] != step->position[t - 1] + 1)
+                return qr_fail(err, QR_INVALID, "token %d stands at position %d, not behind the one before it", t,
+                               step->position[t]);
+    }
     return QR_OK;
 }
 
 enum qr_status qr_cuda_check_step(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_err *err)
 {
-    QR_TRY(check_counts(exec, step, err));
-    QR_TRY(check_tokens(exec, step, err));
-    if (step->seq_begin[0] != 0)
-        return qr_fail(err, QR_INVALID, "the first sequence of a step begins at row %d, not 0", step->seq_begin[0]);
-    for (int s = 0; s < step->n_seq; s++)
-        QR_TRY(check_sequence(exec, step, s, err));
-    if (step->seq_begin[step->n_seq] != step->n_token)
-        return qr_fail(err, QR_INVALID, "the sequences of a step have %d rows but it has %d tokens",
-                       step->seq_begin[step->n_seq], step->n_token);
-    return QR_OK;
+    QR_TRY(qr_step_check(exec->plan, &exec->limits, step, err));
+    return check_more(exec, step, err);
 }
 
 /* ---------------------------------------------------------------- attention's units */

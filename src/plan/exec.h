@@ -50,6 +50,11 @@ struct qr_exec_limits {
     int n_place;           /* ids of earlier steps that are kept; 0 where nothing runs ahead */
 };
 
+/* Every number of a step against the limits and the plan: QR_LIMIT for what the executor was not made for, QR_INVALID for
+ * what no step may say. */
+enum qr_status qr_step_check(const struct qr_plan *plan, const struct qr_exec_limits *limits,
+                             const struct qr_step *step, struct qr_err *err);
+
 struct qr_result {
     int n_row;
     const float *logits; /* [R, n_vocab], valid until the next submit; NULL where the executor picks */
