@@ -179,12 +179,6 @@ static enum qr_status run_steps(struct decoding *d, int n, struct qr_err *err)
     return d->n_flight > 0 ? collect(d, err) : QR_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* seconds, count: by opcode, from a run with marks; NULL: not wanted. */
 static enum qr_status measure(const struct ablate *a, uint32_t mask, bool stream, struct figures *out, double *seconds,
                               uint64_t *count, struct qr_err *err)
@@ -213,7 +207,7 @@ static enum qr_status measure(const struct ablate *a, uint32_t mask, bool stream
     }
     if (status == QR_OK) {
         out->launches = (double)(qr_cuda_launches(d.exec) - before) / (double)(WINDOWS * a->steps);
-        qsort(window, WINDOWS, sizeof *window, by_value);
+        qsort(window, WINDOWS, sizeof *window, bench_by_value);
         out->seconds = window[WINDOWS / 2];
     }
     free_decoding(&d);

@@ -137,18 +137,12 @@ static int measure(struct latency *b, int run, struct run *out)
     return code;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const struct run *runs, int64_t n, size_t field)
 {
     double v[MAX_REPEAT] = {0};
     for (int64_t i = 0; i < n; i++)
         memcpy(&v[i], (const char *)&runs[i] + field, sizeof v[i]);
-    qsort(v, (size_t)n, sizeof *v, by_value);
+    qsort(v, (size_t)n, sizeof *v, bench_by_value);
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 

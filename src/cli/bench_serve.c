@@ -13,15 +13,11 @@
 enum { MAX_LEN = 1 << 20, MAX_PROMPTS = 1 << 20, LINE_CAP = 64 << 20 };
 enum { DRAW_INPUT, DRAW_OUTPUT, DRAW_WORD }; /* counters of qr_rand_uniform */
 
-struct range {
-    int64_t low, high;
-};
-
 struct bench {
     const char *url, *model, *api_key, *dataset, *input_text, *output_text;
     int64_t n_prompt, concurrency, seed, timeout_s;
     double rate;
-    struct range input, output;
+    struct bench_range input, output;
     bool chat, json, end_early;
     char host[256], path[128];
     int port;
@@ -32,23 +28,6 @@ struct bench {
     double wall_s;
     struct cli_progress progress;
 };
-
-static bool parse_range(const char *text, struct range *out)
-{
-    char *end;
-    out->low = out->high = strtoll(text, &end, 10);
-    if (end != text && *end == ':') {
-        text = end + 1;
-        out->high = strtoll(text, &end, 10);
-    }
-    return end != text && !*end && out->low >= 1 && out->low <= out->high && out->high <= MAX_LEN;
-}
-
-static int64_t draw(const struct bench *b, const struct range *range, uint32_t what, size_t i)
-{
-    double u = (double)qr_rand_uniform((uint64_t)b->seed, what, (uint32_t)i);
-    return range->low + (int64_t)(u * (double)(range->high - range->low + 1));
-}
 
 /* "http://host:port[/...]". */
 static bool parse_url(struct bench *b)
@@ -103,7 +82,7 @@ static json_t *random_body(const struct bench *b, size_t i)
 {
     struct qr_buf text;
     qr_buf_init(&text, 0);
-    random_text(b, i, draw(b, &b->input, DRAW_INPUT, i), &text);
+    random_text(b, i, bench_draw((uint64_t)b->seed, &b->input, DRAW_INPUT, i), &text);
     json_t *body = text.failed ? NULL
                    : b->chat   ? json_pack("{s:[{s:s, s:s}]}", "messages", "role", "user", "content", text.data)
                                : json_pack("{s:s}", "prompt", text.data);
@@ -120,7 +99,8 @@ static bool make_body(void *ctx, size_t i, struct qr_buf *out)
     if (!body)
         return false;
     if (!json_object_get(body, "max_tokens") && !json_object_get(body, "max_completion_tokens"))
-        json_object_set_new(body, "max_tokens", json_integer((json_int_t)draw(b, &b->output, DRAW_OUTPUT, i)));
+        json_object_set_new(body, "max_tokens",
+                            json_integer((json_int_t)bench_draw((uint64_t)b->seed, &b->output, DRAW_OUTPUT, i)));
     if (!json_object_get(body, "temperature"))
         json_object_set_new(body, "temperature", json_integer(0));
     json_object_set_new(body, "model", json_string(b->name));
@@ -166,12 +146,6 @@ static int read_dataset(struct bench *b)
 
 /* ---------------------------------------------------------------- results */
 
-static int by_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int by_float(const void *a, const void *b)
 {
     float x = *(const float *)a, y = *(const float *)b;
@@ -193,7 +167,7 @@ static struct spread spread_of(double *v, size_t n)
     struct spread s = {0};
     if (n == 0)
         return s;
-    qsort(v, n, sizeof *v, by_double);
+    qsort(v, n, sizeof *v, bench_by_value);
     for (size_t i = 0; i < n; i++)
         s.mean += 1e3 * v[i] / (double)n;
     s.p50 = 1e3 * v[rank(n, 50)];
@@ -382,7 +356,7 @@ int bench_serve(const struct cli_command *command, int argc, char **argv)
     int code = cli_parse(command, groups, argc, argv, &words, 0);
     if (code != CLI_GO_ON)
         return code;
-    if (!parse_range(b.input_text, &b.input) || !parse_range(b.output_text, &b.output))
+    if (!bench_parse_range(b.input_text, MAX_LEN, &b.input) || !bench_parse_range(b.output_text, MAX_LEN, &b.output))
         return cli_usage_error(command, "--input-len and --output-len want N or A:B, 1 to %d, A not above B", MAX_LEN);
     code = measure(command, &b);
     free_all(&b);

@@ -22,10 +22,6 @@ enum { MAX_LEN = 1 << 24, MAX_PROMPTS = 1 << 20, DEFAULT_SEQS = 16 /* qr_engine_
 /* Counters of qr_rand_uniform, so that lengths and ids are drawn apart. */
 enum { DRAW_INPUT, DRAW_OUTPUT, DRAW_IDS };
 
-struct range {
-    int64_t low, high;
-};
-
 struct item {
     struct qr_openai_request from_file; /* empty for random ones */
     int64_t input_len, output_len;      /* of random ones */
@@ -37,7 +33,7 @@ struct throughput {
     int64_t n_prompt;
     const char *input_len, *output_len, *dataset;
     bool json;
-    struct range input, output;
+    struct bench_range input, output;
     uint64_t seed;
     struct item *item; /* [n_item] */
     size_t n_item, n_submitted, n_done;
@@ -48,24 +44,6 @@ struct throughput {
     int64_t prompt_tokens, output_tokens;
     double wall_s;
 };
-
-/* "100:1024" or "512". */
-static bool parse_range(const char *text, struct range *out)
-{
-    char *end;
-    out->low = out->high = strtoll(text, &end, 10);
-    if (end != text && *end == ':') {
-        text = end + 1;
-        out->high = strtoll(text, &end, 10);
-    }
-    return end != text && !*end && out->low >= 1 && out->low <= out->high && out->high <= MAX_LEN;
-}
-
-static int64_t draw(const struct throughput *t, const struct range *range, uint32_t what, size_t i)
-{
-    double u = (double)qr_rand_uniform(t->seed, what, (uint32_t)i); /* below 1 */
-    return range->low + (int64_t)(u * (double)(range->high - range->low + 1));
-}
 
 /* ---------------------------------------------------------------- the requests */
 
@@ -82,8 +60,8 @@ static int make_random(struct throughput *t)
         return no_memory((size_t)t->n_prompt);
     for (t->n_item = 0; t->n_item < (size_t)t->n_prompt; t->n_item++) {
         struct item *item = &t->item[t->n_item];
-        item->input_len = draw(t, &t->input, DRAW_INPUT, t->n_item);
-        item->output_len = draw(t, &t->output, DRAW_OUTPUT, t->n_item);
+        item->input_len = bench_draw(t->seed, &t->input, DRAW_INPUT, t->n_item);
+        item->output_len = bench_draw(t->seed, &t->output, DRAW_OUTPUT, t->n_item);
         t->tokens_wanted += item->output_len;
     }
     return CLI_GO_ON;
@@ -107,7 +85,7 @@ static int read_item(struct throughput *t, const json_t *line, int64_t number)
         return CLI_FAILED;
     }
     if (!length_given)
-        r->sampling.max_tokens = (int)draw(t, &t->output, DRAW_OUTPUT, t->n_item);
+        r->sampling.max_tokens = (int)bench_draw(t->seed, &t->output, DRAW_OUTPUT, t->n_item);
     int64_t room = max_len - (int64_t)r->prompt[0].n;
     bool short_answer = r->sampling.max_tokens >= 0 && r->sampling.max_tokens < room;
     t->tokens_wanted += short_answer ? r->sampling.max_tokens : room;
@@ -254,12 +232,6 @@ static enum qr_status warm_up(struct throughput *t, struct qr_err *err)
 
 /* ---------------------------------------------------------------- the report */
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Linear between the two nearest ranks, as numpy.percentile; in milliseconds. v is sorted. */
 static double percentile_ms(const double *v, size_t n, double percent)
 {
@@ -277,8 +249,8 @@ static void report(struct throughput *t)
     struct qr_bench_facts facts;
     qr_engine_stats(t->session.engine, &stats);
     qr_model_bench_facts(t->session.model, t->session.engine, &facts);
-    qsort(t->ttft, t->n_ttft, sizeof *t->ttft, by_value);
-    qsort(t->itl, t->n_itl, sizeof *t->itl, by_value);
+    qsort(t->ttft, t->n_ttft, sizeof *t->ttft, bench_by_value);
+    qsort(t->itl, t->n_itl, sizeof *t->itl, bench_by_value);
     double output_rate = (double)t->output_tokens / t->wall_s;
     double total_rate = (double)(t->prompt_tokens + t->output_tokens) / t->wall_s;
     double n_step = stats.n_step > 0 ? (double)stats.n_step : 1;
@@ -373,7 +345,7 @@ int bench_throughput(const struct cli_command *command, int argc, char **argv)
     int code = cli_parse(command, groups, argc, argv, &words, 1);
     if (code != CLI_GO_ON)
         return code;
-    if (!parse_range(t.input_len, &t.input) || !parse_range(t.output_len, &t.output))
+    if (!bench_parse_range(t.input_len, MAX_LEN, &t.input) || !bench_parse_range(t.output_len, MAX_LEN, &t.output))
         return cli_usage_error(command, "--input-len and --output-len want N or A:B, 1 to %d, A not above B", MAX_LEN);
     t.seed = t.session.seed >= 0 ? (uint64_t)t.session.seed : 0;
     if (!t.dataset)

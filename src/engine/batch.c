@@ -93,7 +93,6 @@ void qr_batch_add(struct qr_batch *batch, struct qr_sequence *seq, int n)
         .n_row = n_row,
         .row_position = lo,
         .n_given = n_given,
-        .first_logprob = seq->next_logprob,
         .n_logprob = seq->next_logprob < seq->n_prompt ? n_given + (seq->next_logprob == 0) : 0,
     };
     for (int i = 0; i < n_row; i++)

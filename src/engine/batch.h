@@ -11,9 +11,8 @@ struct qr_batch_item {
     int n;            /* tokens */
     int row, n_row;   /* its rows of the result */
     int row_position; /* position of its first row; the others follow */
-    int first_logprob,
-        n_logprob; /* prompt tokens whose log-probabilities come out; the prompt's first one needs no row */
-    int n_given;   /* rows in front that ask for a prompt token's log-probability; the others pick a token */
+    int n_logprob;    /* prompt tokens whose log-probabilities come out; the prompt's first one needs no row */
+    int n_given;      /* rows in front that ask for a prompt token's log-probability; the others pick a token */
 };
 
 struct qr_batch {

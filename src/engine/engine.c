@@ -211,3 +211,8 @@ int64_t qr_engine_heartbeat_ns(const struct qr_engine *engine)
 {
     return atomic_load(&engine->heartbeat);
 }
+
+uint64_t qr_engine_progress(const struct qr_engine *engine)
+{
+    return __atomic_load_n(&engine->parts.exec->progress, __ATOMIC_RELAXED);
+}
