@@ -1,55 +1,8 @@
-/* json.c - jansson with limits and clear errors. */
+/* json.c - JSON files, and fields of objects with their ranges. */
 #include "base/json.h"
 #include <stdlib.h>
 #include <string.h>
 #include "base/mapfile.h"
-
-#define MAX_DEPTH 200 /* jansson recurses once a level, and so does whoever walks the value */
-
-/* Deepest nesting of n bytes of JSON; right for valid text, and never too small for what jansson would enter. */
-static int json_depth(const char *data, size_t n)
-{
-    int depth = 0, deepest = 0;
-    bool in_string = false;
-
-    for (size_t i = 0; i < n; i++) {
-        char c = data[i];
-
-        if (in_string) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                in_string = false;
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '[' || c == '{') {
-            if (++depth > deepest)
-                deepest = depth;
-            if (deepest > MAX_DEPTH)
-                return deepest;
-        } else if (c == ']' || c == '}') {
-            depth--;
-        }
-    }
-    return deepest;
-}
-
-enum qr_status qr_json_parse(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err)
-{
-    json_error_t error = {0};
-
-    *out = NULL;
-    if (json_depth(data, n) > MAX_DEPTH)
-        return qr_fail(err, QR_LIMIT, "%s: JSON is nested more than %d deep", what, MAX_DEPTH);
-    *out = json_loadb(n ? data : "", n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-    if (*out)
-        return QR_OK;
-    /* jansson sets no text when its own allocations fail */
-    if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
-        return qr_fail(err, QR_NOMEM, "%s: out of memory while parsing %zu bytes of JSON", what, n);
-    return qr_fail(err, QR_FORMAT, "%s: bad JSON at line %d, column %d: %s", what, error.line, error.column,
-                   error.text);
-}
 
 enum qr_status qr_json_file(const char *path, uint64_t cap, json_t **out, struct qr_err *err)
 {

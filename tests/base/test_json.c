@@ -1,5 +1,6 @@
 /* test_json.c - JSON: limits, hostile texts, and the typed getters. */
 #include "base/json.h"
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -243,6 +244,72 @@ static void survives_every_failed_allocation(void **state)
     assert_true(fault_torture(parse_object, NULL, FAULT_ALLOC, 0) > 10);
 }
 
+/* An allocator below qr_json_parse's: calls from number fail_from up to fail_to, counted from 1, get nothing. */
+static struct {
+    long n, fail_from, fail_to, n_live;
+} below;
+
+static void *below_malloc(size_t n)
+{
+    below.n++;
+    void *got = below.n >= below.fail_from && below.n <= below.fail_to ? NULL : malloc(n);
+    below.n_live += got != NULL;
+    return got;
+}
+
+static void below_free(void *block)
+{
+    below.n_live -= block != NULL;
+    free(block);
+}
+
+static int use_allocator_below(void **state)
+{
+    (void)state;
+    json_set_alloc_funcs(below_malloc,
+                         below_free); /* before the first parse of the process, which looks who is there */
+    return 0;
+}
+
+/* A text whose tokens outgrow the lexer's buffer again and again: the k-th allocation fails, alone or with all behind it.
+ * What comes out is the whole value or QR_NOMEM: jansson by itself would lose bytes, or read past the end. */
+static void long_tokens_without_memory(void **state)
+{
+    static const char text[] =
+        "[\"exactly fourteen\", \"a string of some thirty bytes long\", {\"a key that is longer than the buffer is\": "
+        "\"\\u20ac\\ud83d\\ude00\\n\\\"\\\\ and quite a number of plain bytes behind them, so that it doubles thrice "
+        "over\"}, "
+        "-1234567890.12345678901234567890e-12, 9223372036854775807, \"fifteen bytes..\", \"sixteen bytes...\", "
+        "false, [[[\"another long one, deeper, and as long as the one before it was, or nearly so\"]]]]";
+    json_t *whole, *value;
+    struct qr_err err;
+    long n_failed = 0;
+
+    (void)state;
+    below.fail_from = below.fail_to = 0;
+    assert_int_equal(parse(text, &whole, NULL), QR_OK);
+    for (int rest = 0; rest < 2; rest++)
+        for (long k = 1;; k++) {
+            long live = below.n_live;
+            below.n = 0;
+            below.fail_from = k;
+            below.fail_to = rest ? LONG_MAX : k;
+            enum qr_status status = parse(text, &value, &err);
+            bool fired = below.n >= k;
+            below.fail_from = below.fail_to = 0;
+            assert_int_equal(status, fired ? QR_NOMEM : QR_OK);
+            assert_true(!fired || (!value && strstr(err.message, "out of memory")));
+            assert_true(fired || json_equal(whole, value));
+            json_decref(value);
+            assert_true(below.n_live == live);
+            if (!fired)
+                break;
+            n_failed++;
+        }
+    json_decref(whole);
+    assert_true(n_failed > 60);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +320,7 @@ int main(void)
         cmocka_unit_test(getters),
         cmocka_unit_test_setup_teardown(files, tmp_setup, tmp_teardown),
         cmocka_unit_test(survives_every_failed_allocation),
+        cmocka_unit_test(long_tokens_without_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, use_allocator_below, NULL);
 }

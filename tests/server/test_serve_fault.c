@@ -73,15 +73,17 @@ static int ask(int port, const char *path, const char *body, char *answer, size_
     return n > 12 && memcmp(answer, "HTTP/1.1 ", 9) == 0 ? atoi(answer + 9) : 0;
 }
 
-/* Keys and strings of less than 15 bytes: jansson 2.14's parser does not survive it when the buffer of a longer one cannot
- * grow. */
 static const struct {
     const char *path, *body;
 } sessions[] = {
     {"/v1/completions", "{\"prompt\": [1, 2, 3], \"max_tokens\": 4, \"temperature\": 0}"},
     {"/v1/completions", "{\"prompt\": [1, 2, 3], \"max_tokens\": 4, \"stream\": true, \"n\": 2, \"logprobs\": 1}"},
+    {"/v1/chat/completions", "{\"messages\": [{\"role\": \"user\", \"content\": \"a question of more than sixteen "
+                             "bytes, and of more than thirty-two\"}], "
+                             "\"max_completion_tokens\": 3, \"user\": \"u\"}"},
     {"/v1/chat/completions",
-     "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}], \"max_tokens\": 3, \"user\": \"u\"}"},
+     "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}], \"max_tokens\": 3, \"response_format\": {\"type\": "
+     "\"json_schema\", \"json_schema\": {\"name\": \"x\", \"schema\": {\"enum\": [\"a rather long choice\", 1]}}}}"},
     {"/v1/completions", "{\"prompt\": [1], \"max_tokens\": 2, \"echo\": true, \"stop\": [\"zz\"], \"logprobs\": 1}"},
     {"/tokenize", "{\"prompt\": \"some words\"}"},
     {"/v1/completions", "{\"prompt\": 1}"},
@@ -92,7 +94,7 @@ static const struct {
 
 static void every_allocation_of_a_session(void **state)
 {
-    enum { MOST = 600 };
+    enum { MOST = 2000 };
     static char answer[1 << 20], good[1 << 16];
     struct stub *stub;
     struct qr_server *server;
