@@ -244,22 +244,45 @@ static void survives_every_failed_allocation(void **state)
     assert_true(fault_torture(parse_object, NULL, FAULT_ALLOC, 0) > 10);
 }
 
-/* An allocator below qr_json_parse's: calls from number fail_from up to fail_to, counted from 1, get nothing. */
+/* An allocator below qr_json_parse's: calls from number fail_from up to fail_to, counted from 1, get nothing. Behind each
+ * block lie bytes that must be there still when it is freed, with quotes that end a string which was read past its end. */
 static struct {
     long n, fail_from, fail_to, n_live;
 } below;
+enum { BELOW_HEAD = 16, BELOW_TAIL = 512 };
+
+static void fill_tail(char tail[BELOW_TAIL])
+{
+    memset(tail, 'c', 32);
+    memset(tail + 32, '"', BELOW_TAIL - 32);
+}
 
 static void *below_malloc(size_t n)
 {
     below.n++;
-    void *got = below.n >= below.fail_from && below.n <= below.fail_to ? NULL : malloc(n);
-    below.n_live += got != NULL;
-    return got;
+    if (below.n >= below.fail_from && below.n <= below.fail_to)
+        return NULL;
+    char *block = malloc(BELOW_HEAD + n + BELOW_TAIL);
+    if (!block)
+        return NULL;
+    memcpy(block, &n, sizeof n);
+    memset(block + BELOW_HEAD, 'b', n);
+    fill_tail(block + BELOW_HEAD + n);
+    below.n_live++;
+    return block + BELOW_HEAD;
 }
 
-static void below_free(void *block)
+static void below_free(void *at)
 {
-    below.n_live -= block != NULL;
+    char tail[BELOW_TAIL], *block = at;
+    size_t n;
+    if (!at)
+        return;
+    block -= BELOW_HEAD;
+    memcpy(&n, block, sizeof n);
+    fill_tail(tail);
+    assert_memory_equal(block + BELOW_HEAD + n, tail, sizeof tail);
+    below.n_live--;
     free(block);
 }
 
@@ -271,43 +294,61 @@ static int use_allocator_below(void **state)
     return 0;
 }
 
-/* A text whose tokens outgrow the lexer's buffer again and again: the k-th allocation fails, alone or with all behind it.
- * What comes out is the whole value or QR_NOMEM: jansson by itself would lose bytes, or read past the end. */
+/* Parses with allocations from..to failing. Returns whether one did. */
+static bool parse_short_of_memory(const char *text, long from, long to, const json_t *whole)
+{
+    long live = below.n_live;
+    json_t *value;
+    struct qr_err err;
+
+    below.n = 0;
+    below.fail_from = from;
+    below.fail_to = to;
+    enum qr_status status = parse(text, &value, &err);
+    bool fired = below.n >= from;
+    below.fail_from = below.fail_to = 0;
+    assert_int_equal(status, fired ? QR_NOMEM : QR_OK);
+    assert_true(fired ? !value && strstr(err.message, "out of memory") : json_equal(whole, value));
+    json_decref(value);
+    assert_true(below.n_live == live);
+    return fired;
+}
+
+/* Each allocation alone, with up to 8 behind it, and with all behind it. Returns the number of parses without memory. */
+static long fail_everywhere(const char *text)
+{
+    long n = 0;
+    json_t *whole;
+    assert_int_equal(parse(text, &whole, NULL), QR_OK);
+    for (int i = 0; i < 10; i++)
+        for (long k = 1; parse_short_of_memory(text, k, i < 9 ? k + i : LONG_MAX, whole); k++)
+            n++;
+    json_decref(whole);
+    return n;
+}
+
+/* A text whose tokens outgrow the lexer's buffer again and again, at every place among the pieces that it is fed: the k-th
+ * allocation fails, and some behind it. Jansson by itself would lose bytes, or read past the end. */
 static void long_tokens_without_memory(void **state)
 {
-    static const char text[] =
-        "[\"exactly fourteen\", \"a string of some thirty bytes long\", {\"a key that is longer than the buffer is\": "
-        "\"\\u20ac\\ud83d\\ude00\\n\\\"\\\\ and quite a number of plain bytes behind them, so that it doubles thrice "
+    char text[] =
+        "        [\"exactly fourteen\", \"a string of some thirty bytes long\", {\"a key longer than the buffer\": "
+        "\"\\u20ac\\ud83d\\ude00\\n\\\"\\\\ and a number of plain bytes behind them, so that it doubles thrice "
         "over\"}, "
-        "-1234567890.12345678901234567890e-12, 9223372036854775807, \"fifteen bytes..\", \"sixteen bytes...\", "
+        "-1234567890.12345678901234567890e-12, 9223372036854775807, \"fourteen byte.\", \"sixteen bytes...\", "
         "false, [[[\"another long one, deeper, and as long as the one before it was, or nearly so\"]]]]";
-    json_t *whole, *value;
-    struct qr_err err;
     long n_failed = 0;
 
     (void)state;
-    below.fail_from = below.fail_to = 0;
-    assert_int_equal(parse(text, &whole, NULL), QR_OK);
-    for (int rest = 0; rest < 2; rest++)
-        for (long k = 1;; k++) {
-            long live = below.n_live;
-            below.n = 0;
-            below.fail_from = k;
-            below.fail_to = rest ? LONG_MAX : k;
-            enum qr_status status = parse(text, &value, &err);
-            bool fired = below.n >= k;
-            below.fail_from = below.fail_to = 0;
-            assert_int_equal(status, fired ? QR_NOMEM : QR_OK);
-            assert_true(!fired || (!value && strstr(err.message, "out of memory")));
-            assert_true(fired || json_equal(whole, value));
-            json_decref(value);
-            assert_true(below.n_live == live);
-            if (!fired)
-                break;
-            n_failed++;
-        }
-    json_decref(whole);
-    assert_true(n_failed > 60);
+    for (int lead = 0; lead < 8; lead++)
+        n_failed += fail_everywhere(text + lead);
+    for (int n = 10; n < 140; n++) { /* one token alone: what is set aside is just enough for it */
+        memset(text, 'a', (size_t)n);
+        text[0] = text[n - 1] = '"';
+        text[n] = 0;
+        n_failed += fail_everywhere(text);
+    }
+    assert_true(n_failed > 8 * 10 * 30);
 }
 
 int main(void)
