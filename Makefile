@@ -142,7 +142,7 @@ $(B)/examples/%: examples/%.c $(B)/libquire.a
 # exists, the helpers tests/PART/*.c and tests/common/*.c that do not start with test_.
 TESTS := $(patsubst tests/%.c,$(B)/test/%,$(wildcard tests/*/test_*.c))
 helpers = $(patsubst tests/%.c,$(B)/testobj/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)) $(wildcard tests/common/*.c) $(HELPERS_$(1)))
-HELPERS_cuda    := tests/whole/ref_forward.c tests/whole/runner.c
+HELPERS_cuda    := tests/whole/ref_forward.c tests/whole/runner.c tests/engine/ask.c
 NEEDS_TEST_cuda := $(NEEDS_whole) # the GPU against the oracle, from a file to logits
 $(B)/testobj/%.o: tests/%.c $(B)/flags.txt
 	@mkdir -p $(@D)
@@ -160,6 +160,7 @@ $(foreach p,$(PARTS) whole,$(eval $(call test_rule,$(p))))
 .PHONY: tests
 tests: $(TESTS)
 
+include mk/fuzz.mk
 include mk/targets.mk
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

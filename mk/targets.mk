@@ -8,6 +8,7 @@ help:
 	@echo 'make test         everything: C tests plain and under sanitizers, Python tests, valgrind, rules of the code'
 	@echo 'make test-quick   the C tests, plain build only; of one part with PART=base'
 	@echo 'make test-long    tests with longer searches (QUIRE_LONG=1), Python tests against the sanitized binary too'
+	@echo 'make fuzz         the fuzzers, FUZZ_SECONDS=$(FUZZ_SECONDS) each (make test runs them too, make test-long for minutes)'
 	@echo 'make bench        speed of the default model and of each kernel'
 	@echo 'make cuda-check   compile the CUDA sources, where nvcc is installed'
 	@echo 'make gpu-test     the tests of the CUDA executor, where there is a GPU; make gpu-bench: its speed'
@@ -63,13 +64,14 @@ test-programs:
 	@$(MAKE) --no-print-directory SAN= all tests
 	@$(MAKE) --no-print-directory SAN=address tests
 	@$(MAKE) --no-print-directory SAN=thread $(TSAN_TESTS)
+	@$(MAKE) --no-print-directory SAN= fuzz-programs
 	@$(MAKE) --no-print-directory venv
 	@tools/fetch_default_model.sh || echo "no default model: the tests that need it will be skipped"
 
 test:
 	@tools/deps.sh run test
 	@$(MAKE) --no-print-directory test-programs
-	@tools/run_tests.py $(PYTEST) $(CHECKS) $(ASAN_TESTS) $(PLAIN_TESTS) $(TSAN_TESTS)
+	@tools/run_tests.py $(PYTEST) $(CHECKS) $(FUZZ_CHECKS) $(ASAN_TESTS) $(PLAIN_TESTS) $(TSAN_TESTS)
 
 PART ?= *
 test-quick:
@@ -78,12 +80,13 @@ test-quick:
 	    $(patsubst tests/%.c,$(ROOT)/test/%,$(wildcard tests/$(PART)/test_*.c))
 
 # QUIRE_LONG=1 tells tests to search longer: more random inputs, more fault points.
+test-long: FUZZ_SECONDS = 600
 test-long:
 	@tools/deps.sh run test
 	@$(MAKE) --no-print-directory test-programs
 	@$(MAKE) --no-print-directory SAN=address $(ROOT)/address/quire
 	@QUIRE_LONG=1 tools/run_tests.py --timeout 3600 --pytest-timeout 7200 $(PYTEST) $(CHECKS) \
-	    $(ASAN_TESTS) $(PLAIN_TESTS) $(TSAN_TESTS)
+	    $(FUZZ_CHECKS) $(ASAN_TESTS) $(PLAIN_TESTS) $(TSAN_TESTS)
 	@QUIRE_LONG=1 QUIRE=$(abspath $(ROOT)/address/quire) tools/run_tests.py --pytest-timeout 7200 $(PYTEST)
 
 # ---------------------------------------------------------------- speed

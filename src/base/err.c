@@ -1,7 +1,8 @@
 /* err.c - messages of struct qr_err.
  *
  * Messages quote names out of files that may be hostile, and end up in terminals, logs and JSON: whatever is
- * not printable UTF-8 becomes '?', and a message cut at its end is cut between code points. */
+ * not printable UTF-8 becomes '?', and one that is too long to be read loses its middle, which is where a name out of a
+ * file stands, between what it is about and what is wrong. */
 #define QR_DEFINES_ERR
 #include "base/err.h"
 #include <errno.h>
@@ -61,21 +62,36 @@ static void make_printable(char *message)
     }
 }
 
-/* vsnprintf into message[512] with dots where the text was too long. */
+enum { LONGEST = 399, ENDING = 140 }; /* bytes of a message; of its end where it is longer */
+
+/* text [n], longer than LONGEST, into message with dots in place of its middle; cut between code points. */
+static void copy_ends(char *message, const char *text, size_t n)
+{
+    const char *end = text + n - ENDING;
+    size_t head = LONGEST - ENDING - 3;
+
+    while (head > 0 && ((unsigned char)text[head] & 0xC0) == 0x80)
+        head--;
+    while (((unsigned char)*end & 0xC0) == 0x80)
+        end++;
+    memcpy(message, text, head);
+    memcpy(message + head, "...", 3);
+    memcpy(message + head + 3, end, (size_t)(text + n - end) + 1);
+}
+
 static void format_message(struct qr_err *err, const char *fmt, va_list args)
 {
-    int n = vsnprintf(err->message, sizeof err->message, fmt, args);
+    char text[4096];
+    int n = vsnprintf(text, sizeof text, fmt, args);
 
     if (n < 0)
-        err->message[0] = 0;
-    make_printable(err->message);
-    if (n >= (int)sizeof err->message) {
-        char *end = err->message + sizeof err->message - 4;
-
-        while (end > err->message && ((unsigned char)*end & 0xC0) == 0x80)
-            end--;
-        memcpy(end, "...", 4);
-    }
+        text[0] = 0;
+    make_printable(text);
+    n = (int)strlen(text);
+    if (n > LONGEST)
+        copy_ends(err->message, text, (size_t)n);
+    else
+        memcpy(err->message, text, (size_t)n + 1);
 }
 
 enum qr_status qr_fail(struct qr_err *err, enum qr_status status, const char *fmt, ...)

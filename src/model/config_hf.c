@@ -48,7 +48,7 @@ static enum qr_status find_family(const json_t *config, const struct family **ou
     if (!class_name && !model_type)
         return qr_fail(err, QR_FORMAT, "it names neither \"architectures\" nor \"model_type\"");
     return qr_fail(err, QR_UNSUPPORTED,
-                   "the architecture is %s; quire knows Llama, Mistral, Qwen2, Qwen3, Gemma2, Gemma3 and "
+                   "the architecture is %.60s; quire knows Llama, Mistral, Qwen2, Qwen3, Gemma2, Gemma3 and "
                    "Phi3ForCausalLM, and the text of Gemma3ForConditionalGeneration",
                    class_name ? class_name : model_type);
 }

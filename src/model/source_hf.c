@@ -169,7 +169,7 @@ static enum qr_status add_tensor(struct qr_source *source, const struct qr_st_te
                                  struct qr_err *err)
 {
     struct qr_source_tensor tensor = {.n_row = 1, .n_col = 1, .data = in->data};
-    bool ignored, empty, derived = qr_source_is_derived(source, in);
+    bool ignored = false, empty, derived = qr_source_is_derived(source, in);
     char name[160];
 
     if (qr_source_is_side_tensor(source, in->name))
