@@ -33,22 +33,30 @@ static enum qr_status read_part(const char *dir, const char *name, uint64_t cap,
 
 /* ---------------------------------------------------------------- tokenizer */
 
+/* Strings of the file, copied: what a tokenizer is built of must not vanish while it is built. Under the guard: *out is set
+ * before the file is read. */
 static enum qr_status copy_pieces(const struct qr_gguf *gguf, const char *key, struct qr_vocab_piece **out, size_t *n,
                                   bool *found, struct qr_err *err)
 {
     const struct qr_str *all;
-    uint64_t count;
+    uint64_t count, bytes = 0;
+    char *text;
     *out = NULL;
     *n = 0;
     QR_TRY(qr_gguf_strings(gguf, key, &all, &count, found, err));
     if (!*found)
         return QR_OK;
-    struct qr_vocab_piece *pieces = malloc((size_t)(count + 1) * sizeof(*pieces)); /* count: of strings in the file */
-    if (!pieces)
-        return qr_fail(err, QR_NOMEM, "out of memory for the %llu strings of %s", (unsigned long long)count, key);
     for (uint64_t i = 0; i < count; i++)
-        pieces[i] = (struct qr_vocab_piece){all[i].s, (size_t)all[i].n};
-    *out = pieces;
+        bytes += all[i].n; /* all of them lie in the file, as do 8 bytes of each: no sum wraps */
+    *out = malloc((size_t)((count + 1) * sizeof(**out) + bytes));
+    if (!*out)
+        return qr_fail(err, QR_NOMEM, "out of memory for the %llu strings of %s", (unsigned long long)count, key);
+    text = (char *)(*out + count + 1);
+    for (uint64_t i = 0; i < count; i++) {
+        memcpy(text, all[i].s, (size_t)all[i].n);
+        (*out)[i] = (struct qr_vocab_piece){text, (size_t)all[i].n};
+        text += all[i].n;
+    }
     *n = (size_t)count;
     return QR_OK;
 }
@@ -102,6 +110,12 @@ struct spec_memory { /* what a qr_vocab_spec points to */
     float *score;
 };
 
+struct spec_reader {
+    const struct qr_gguf *gguf;
+    struct spec_memory memory;
+    struct qr_vocab_spec spec;
+};
+
 /* SentencePiece's: scores, and what is done with spaces. */
 static enum qr_status read_scores(const struct qr_gguf *gguf, struct spec_memory *m, struct qr_vocab_spec *spec,
                                   struct qr_err *err)
@@ -110,7 +124,12 @@ static enum qr_status read_scores(const struct qr_gguf *gguf, struct spec_memory
     struct qr_gguf_array array;
     bool found;
     QR_TRY(qr_gguf_array(gguf, "tokenizer.ggml.precompiled_charsmap", &array, &found, err));
-    spec->has_charsmap = found && array.n > 0;
+    if (found && array.n > 0) {
+        if (array.kind != QR_GGUF_U8 && array.kind != QR_GGUF_I8)
+            return qr_fail(err, QR_FORMAT, "tokenizer.ggml.precompiled_charsmap must be an array of bytes");
+        spec->charsmap = array.data;
+        spec->n_charsmap = (size_t)array.n;
+    }
     QR_TRY(read_id(gguf, "tokenizer.ggml.unknown_token_id", &spec->unk, err));
     spec->unk_known = spec->unk >= 0;
     QR_TRY(qr_gguf_bool(gguf, "tokenizer.ggml.add_space_prefix", &spec->add_space, &spec->add_space_known, err));
@@ -130,9 +149,12 @@ static enum qr_status read_scores(const struct qr_gguf *gguf, struct spec_memory
     return QR_OK;
 }
 
-static enum qr_status fill_spec(const struct qr_gguf *gguf, struct spec_memory *m, struct qr_vocab_spec *spec,
-                                struct qr_err *err)
+static enum qr_status fill_spec(void *ctx, struct qr_err *err)
 {
+    struct spec_reader *reader = ctx;
+    const struct qr_gguf *gguf = reader->gguf;
+    struct spec_memory *m = &reader->memory;
+    struct qr_vocab_spec *spec = &reader->spec;
     bool found;
     QR_TRY(read_text(gguf, "tokenizer.ggml.model", &m->model, err));
     QR_TRY(read_text(gguf, "tokenizer.ggml.pre", &m->pre, err));
@@ -158,18 +180,18 @@ static enum qr_status fill_spec(const struct qr_gguf *gguf, struct spec_memory *
 
 enum qr_status qr_tokenizer_from_gguf(const struct qr_gguf *gguf, struct qr_tokenizer **tok, struct qr_err *err)
 {
-    struct spec_memory memory = {0};
-    struct qr_vocab_spec spec = {0};
+    struct spec_reader reader = {.gguf = gguf};
+    const struct spec_memory *m = &reader.memory;
     *tok = NULL;
-    enum qr_status status = fill_spec(gguf, &memory, &spec, err);
+    enum qr_status status = qr_map_guard(qr_gguf_map(gguf), fill_spec, &reader, err);
     if (status == QR_OK)
-        status = qr_tokenizer_from_spec(&spec, tok, err);
-    free(memory.model);
-    free(memory.pre);
-    free(memory.token);
-    free(memory.type);
-    free(memory.score);
-    free(memory.merge);
+        status = qr_tokenizer_from_spec(&reader.spec, tok, err);
+    free(m->model);
+    free(m->pre);
+    free(m->token);
+    free(m->type);
+    free(m->score);
+    free(m->merge);
     return status;
 }
 
@@ -197,6 +219,8 @@ struct templates {
     int n;
     struct qr_chat_template item[MAX_TEMPLATES];
     struct file file; /* what item[0] points into when it came from a file */
+    char *copy[2];    /* what the items point to when they came from a GGUF file */
+    const struct qr_gguf *gguf;
 };
 
 static void add_template(struct templates *t, const char *name, const char *text, size_t n)
@@ -222,16 +246,24 @@ static void templates_of_config(const json_t *config, struct templates *t)
         }
 }
 
-static enum qr_status templates_of_gguf(const struct qr_gguf *gguf, struct templates *t, struct qr_err *err)
+/* Under the guard. */
+static enum qr_status templates_of_gguf(void *ctx, struct qr_err *err)
 {
-    struct qr_str text;
-    bool found;
-    QR_TRY(qr_gguf_string(gguf, "tokenizer.chat_template", &text, &found, err));
-    if (found)
-        add_template(t, "default", text.s, (size_t)text.n);
-    QR_TRY(qr_gguf_string(gguf, "tokenizer.chat_template.tool_use", &text, &found, err));
-    if (found && t->n > 0)
-        add_template(t, "tool_use", text.s, (size_t)text.n);
+    static const char *const keys[] = {"tokenizer.chat_template", "tokenizer.chat_template.tool_use"};
+    static const char *const names[] = {"default", "tool_use"};
+    struct templates *t = ctx;
+    for (int i = 0; i < 2; i++) {
+        struct qr_str text;
+        bool found;
+        QR_TRY(qr_gguf_string(t->gguf, keys[i], &text, &found, err));
+        if (!found)
+            break;
+        t->copy[i] = malloc((size_t)text.n + 1);
+        if (!t->copy[i])
+            return qr_fail(err, QR_NOMEM, "out of memory for %s", keys[i]);
+        memcpy(t->copy[i], text.s, (size_t)text.n);
+        add_template(t, names[i], t->copy[i], (size_t)text.n);
+    }
     return QR_OK;
 }
 
@@ -246,7 +278,8 @@ static enum qr_status find_templates(const char *dir, const struct qr_gguf *gguf
         add_template(t, "default", t->file.data, t->file.n);
     if (t->n == 0 && config)
         templates_of_config(config, t);
-    return t->n == 0 && gguf ? templates_of_gguf(gguf, t, err) : QR_OK;
+    t->gguf = gguf;
+    return t->n == 0 && gguf ? qr_map_guard(qr_gguf_map(gguf), templates_of_gguf, t, err) : QR_OK;
 }
 
 /* A token's text, malloc'ed; NULL for no token. */
@@ -280,6 +313,8 @@ static enum qr_status load_chat(struct qr_model *model, const char *dir, const s
     }
     json_decref(json);
     free(t.file.data);
+    free(t.copy[0]);
+    free(t.copy[1]);
     return status;
 }
 

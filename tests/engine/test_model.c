@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "ask.h"
 #include "base/rand.h"
@@ -389,6 +390,51 @@ static void loading_can_be_stopped(void **state)
     assert_true(called > 0);
 }
 
+/* The file loses all its pages between opening and each thing that is read from it. */
+static void gguf_text_shrinks_while_mapped(void **state)
+{
+    const char *path = write_model(state, "short.gguf");
+    struct qr_tokenizer *tok;
+    struct qr_model empty = {.path = (char *)(uintptr_t)path};
+    struct qr_gguf *gguf;
+    struct qr_err err;
+    assert_int_equal(qr_gguf_open(path, &gguf, &err), QR_OK);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(qr_tokenizer_from_gguf(gguf, &tok, &err), QR_IO);
+    assert_null(tok);
+    assert_non_null(strstr(err.message, "shorter"));
+    assert_int_equal(qr_model_load_text(&empty, NULL, gguf, NULL, true, &err), QR_IO);
+    assert_non_null(strstr(empty.chat_error.message, "shorter"));
+    assert_null(empty.chat);
+    qr_gguf_close(gguf);
+}
+
+/* Weights are copied when they are loaded: a model file cut during an answer changes nothing of it. */
+static void file_shrinks_during_decode(void **state)
+{
+    static const char *const names[] = {"cut.gguf", "cut"};
+    static const int32_t ids[] = {72, 101, 108, 108, 111};
+    for (int i = 0; i < 2; i++) {
+        struct answer whole, cut;
+        const char *path = write_model(state, names[i]);
+        struct qr_model *model = open_model(path, NULL);
+        struct qr_engine *engine = make_engine(model, NULL);
+        struct qr_request request = ask_request(ids, 5, 40);
+        char file[512];
+        request.sampling.ignore_eos = true;
+        ask_alone(engine, &request, &whole);
+        snprintf(file, sizeof file, "%s%s", path, i ? "/model.safetensors" : "");
+        assert_int_equal(truncate(file, 0), 0);
+        ask_alone(engine, &request, &cut);
+        assert_int_equal(cut.n, 40);
+        assert_same_answer(&whole, &cut);
+        answer_free(&whole);
+        answer_free(&cut);
+        qr_engine_destroy(engine);
+        qr_model_close(model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +446,8 @@ int main(void)
         cmocka_unit_test(without_a_tokenizer),
         cmocka_unit_test(options_that_cannot_be),
         cmocka_unit_test(loading_can_be_stopped),
+        cmocka_unit_test_setup_teardown(gguf_text_shrinks_while_mapped, tmp_setup, tmp_teardown),
+        cmocka_unit_test_setup_teardown(file_shrinks_during_decode, tmp_setup, tmp_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
