@@ -1,4 +1,4 @@
-/* json.h - jansson with limits and clear errors. */
+/* json.h - jansson with limits and clear errors; QR_NOMEM where it would crash when memory runs out. */
 #ifndef QR_BASE_JSON_H
 #define QR_BASE_JSON_H
 #include <jansson.h>
@@ -7,7 +7,9 @@
 /* Parses n bytes; refuses NUL bytes in keys, duplicate keys, and depth over 200 before jansson sees it. Integers
  * beyond int64 are an error. what: for the message ("config.json"). The caller json_decref()s. */
 enum qr_status qr_json_parse(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err);
-/* The same for a file of at most cap bytes. */
+/* For what models write: an object or a list, in which the last of equal keys counts. */
+enum qr_status qr_json_parse_lax(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err);
+/* qr_json_parse for a file of at most cap bytes. */
 enum qr_status qr_json_file(const char *path, uint64_t cap, json_t **out, struct qr_err *err);
 /* Reads key of an object into *out when present (JSON null counts as absent); an error when it has another type or lies outside
  * [min, max]. *out keeps its value when absent. */

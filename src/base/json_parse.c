@@ -95,7 +95,7 @@ static struct shape measure(const char *data, size_t n)
 }
 
 /* json_load_callback, with what it needs besides at hand. *failed: for want of memory. */
-static json_t *load(const char *data, size_t n, size_t longest, json_error_t *error, bool *failed)
+static json_t *load(const char *data, size_t n, size_t longest, size_t flags, json_error_t *error, bool *failed)
 {
     struct parse p = {.data = data, .n = n};
     json_t *value = NULL;
@@ -108,7 +108,7 @@ static json_t *load(const char *data, size_t n, size_t longest, json_error_t *er
     }
     if (!p.failed) {
         running = &p;
-        value = json_load_callback(feed, &p, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, error);
+        value = json_load_callback(feed, &p, flags, error);
         running = NULL;
     }
     if (p.reserve)
@@ -121,7 +121,8 @@ static json_t *load(const char *data, size_t n, size_t longest, json_error_t *er
     return value;
 }
 
-enum qr_status qr_json_parse(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err)
+static enum qr_status parse(const char *data, size_t n, const char *what, size_t flags, json_t **out,
+                            struct qr_err *err)
 {
     json_error_t error = {0};
     struct shape shape = measure(data, n);
@@ -130,11 +131,21 @@ enum qr_status qr_json_parse(const char *data, size_t n, const char *what, json_
     *out = NULL;
     if (shape.depth > MAX_DEPTH)
         return qr_fail(err, QR_LIMIT, "%s: JSON is nested more than %d deep", what, MAX_DEPTH);
-    *out = load(data, n, shape.longest, &error, &failed);
+    *out = load(data, n, shape.longest, flags, &error, &failed);
     if (*out)
         return QR_OK;
     if (failed)
         return qr_fail(err, QR_NOMEM, "%s: out of memory while parsing %zu bytes of JSON", what, n);
     return qr_fail(err, QR_FORMAT, "%s: bad JSON at line %d, column %d: %s", what, error.line, error.column,
                    error.text);
+}
+
+enum qr_status qr_json_parse(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err)
+{
+    return parse(data, n, what, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, out, err);
+}
+
+enum qr_status qr_json_parse_lax(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err)
+{
+    return parse(data, n, what, 0, out, err);
 }

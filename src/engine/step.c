@@ -35,12 +35,22 @@ static bool any_constraint(const struct qr_batch *batch)
     return false;
 }
 
+static int step_class(int n_token)
+{
+    static const int bound[QR_N_STEP_BOUND] = QR_STEP_BOUNDS;
+    int i = 0;
+    while (i < QR_N_STEP_BOUND && n_token > bound[i])
+        i++;
+    return i;
+}
+
 static void count_step(struct qr_engine *engine, int n_token, int n_running, double ran, double sampled)
 {
     const struct qr_scheduler *s = &engine->scheduler;
     pthread_mutex_lock(&engine->mutex);
     struct qr_engine_stats *stats = &engine->stats;
     stats->n_step++;
+    stats->step_class[step_class(n_token)]++;
     stats->n_preempted = s->n_preempted;
     stats->n_asked = s->n_asked;
     stats->n_cached = s->n_hit;

@@ -19,6 +19,7 @@ enum qr_route {
     QR_ROUTE_METRICS,
     QR_ROUTE_VERSION,
     QR_ROUTE_MODELS,
+    QR_ROUTE_TOKENIZER_INFO,
     QR_ROUTE_COMPLETIONS, /* from here on: POST with a JSON body, for the workers */
     QR_ROUTE_CHAT,
     QR_ROUTE_TOKENIZE,

@@ -1,6 +1,7 @@
 /* metrics.c - names and buckets are those of vllm/v1/metrics/loggers.py, so that its dashboards and the gateways that read
  * it work unchanged. */
 #include "server/metrics.h"
+#include <math.h>
 #include <string.h>
 
 static const double ttft_bound[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,   0.75,
@@ -11,6 +12,8 @@ static const double latency_bound[] = {0.3,  0.5,  0.8,  1.0,  1.5,  2.0,   2.5,
                                        30.0, 40.0, 50.0, 60.0, 120., 240.0, 480.0, 960.0, 1920., 7680.0};
 static const double token_bound[] = {1,    2,    5,    10,    20,    50,    100,    200,    500,
                                      1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000};
+
+static const double step_bound[QR_N_STEP_BOUND] = QR_STEP_BOUNDS;
 
 #define BOUNDS(array) array, sizeof(array) / sizeof *(array)
 static const struct {
@@ -136,8 +139,9 @@ static void print_histogram(struct page *p, const struct qr_histogram *h, const 
     head(p, name, "histogram", help);
     for (int i = 0; i < h->n_bound && (i == 0 || h->bound[i] <= last_bound); i++) {
         below += h->count[i];
-        qr_buf_printf(p->out, "vllm:%s_bucket{%s,le=\"%.17g\"} %llu\n", name, p->label.data, h->bound[i],
-                      (unsigned long long)below);
+        /* a whole number has ".0": le is a label, and its spelling the one that Python's client library has */
+        qr_buf_printf(p->out, "vllm:%s_bucket{%s,le=\"%.15g%s\"} %llu\n", name, p->label.data, h->bound[i],
+                      h->bound[i] == floor(h->bound[i]) ? ".0" : "", (unsigned long long)below);
     }
     below = 0;
     for (int i = 0; i <= h->n_bound; i++)
@@ -157,12 +161,9 @@ static void print_engine(struct page *p, const struct qr_engine_stats *s)
     head(p, "cache_config_info", "gauge", "How the KV cache is made.");
     qr_buf_printf(p->out, "vllm:cache_config_info{%s,block_size=\"16\",num_gpu_blocks=\"%d\"} 1\n", p->label.data,
                   s->n_block);
-    head(p, "iteration_tokens_total", "histogram", "Tokens of a step.");
-    qr_buf_printf(p->out,
-                  "vllm:iteration_tokens_total_bucket{%s,le=\"+Inf\"} %llu\nvllm:iteration_tokens_total_sum{%s} %llu\n"
-                  "vllm:iteration_tokens_total_count{%s} %llu\n",
-                  p->label.data, (unsigned long long)s->n_step, p->label.data, (unsigned long long)s->n_token,
-                  p->label.data, (unsigned long long)s->n_step);
+    struct qr_histogram steps = {.bound = step_bound, .n_bound = QR_N_STEP_BOUND, .sum = (double)s->n_token};
+    memcpy(steps.count, s->step_class, sizeof s->step_class);
+    print_histogram(p, &steps, "iteration_tokens_total", "Tokens of a step.", step_bound[QR_N_STEP_BOUND - 1]);
 }
 
 static void print_finished(struct page *p, const struct qr_metrics *m)

@@ -65,6 +65,23 @@ static enum qr_status read_max_tokens(struct qr_openai_parse *p)
     return read_int(p, "max_completion_tokens", chat ? 1 : 0, INT32_MAX, out);
 }
 
+/* A text: whoever sends the same one shares beginnings of prompts. 63 bits of FNV-1a (Fowler, Noll, Vo), none of them 0. */
+static enum qr_status read_cache_salt(struct qr_openai_parse *p)
+{
+    const char *salt = NULL;
+    uint64_t hash = 14695981039346656037u;
+    QR_TRY(qr_openai_blame(p, "cache_salt", qr_json_string(p->body, "cache_salt", &salt, &p->error->err)));
+    if (!salt)
+        return QR_OK;
+    if (!*salt)
+        return qr_openai_fail(p->error, QR_INVALID, "cache_salt",
+                              "\"cache_salt\" is empty: give a text, or leave it out");
+    for (; *salt; salt++)
+        hash = (hash ^ (unsigned char)*salt) * 1099511628211u;
+    p->request->cache_salt = hash >> 1 ? hash >> 1 : 1;
+    return QR_OK;
+}
+
 static enum qr_status read_seed(struct qr_openai_parse *p)
 {
     int64_t seed = 0;
@@ -235,9 +252,6 @@ static enum qr_status read_prompt_logprobs(struct qr_openai_parse *p)
         return qr_openai_fail(p->error, QR_UNSUPPORTED, "echo", "\"echo\" is for /v1/completions: leave it out");
     if (r->stream && r->prompt_logprobs >= 0)
         return qr_openai_fail(p->error, QR_INVALID, "prompt_logprobs", "\"prompt_logprobs\" needs \"stream\": false");
-    if (r->stream && r->echo && s->logprobs >= 0 && r->n > 1)
-        return qr_openai_fail(p->error, QR_UNSUPPORTED, "echo",
-                              "\"echo\" with \"logprobs\" in a stream needs \"n\": 1");
     return QR_OK;
 }
 
@@ -247,6 +261,7 @@ enum qr_status qr_openai_read_sampling(struct qr_openai_parse *p)
     QR_TRY(read_numbers(p));
     QR_TRY(read_max_tokens(p));
     QR_TRY(read_seed(p));
+    QR_TRY(read_cache_salt(p));
     QR_TRY(read_logprobs(p));
     QR_TRY(read_prompt_logprobs(p));
     QR_TRY(read_stop(p));

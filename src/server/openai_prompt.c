@@ -143,15 +143,18 @@ static json_t *with_objects(const json_t *messages)
         {
             json_t *function = json_object_get(call, "function");
             const json_t *text = json_object_get(function, "arguments");
-            json_t *object =
-                json_is_string(text) ? json_loadb(json_string_value(text), json_string_length(text), 0, NULL) : NULL;
-            if (json_is_object(object) && json_object_set(function, "arguments", object) != 0) {
-                json_decref(copy);
-                copy = NULL;
-            }
+            json_t *object = NULL;
+            enum qr_status status =
+                !json_is_string(text)
+                    ? QR_OK
+                    : qr_json_parse_lax(json_string_value(text), json_string_length(text), "arguments", &object, NULL);
+            bool ok =
+                status != QR_NOMEM && !(json_is_object(object) && json_object_set(function, "arguments", object) != 0);
             json_decref(object);
-            if (!copy)
+            if (!ok) {
+                json_decref(copy);
                 return NULL;
+            }
         }
     }
     return copy;

@@ -44,6 +44,7 @@ static const struct field {
     {"logprobs", IN_BOTH, READ},
     {"top_logprobs", IN_CHAT, READ},
     {"priority", IN_BOTH, READ},
+    {"cache_salt", IN_BOTH, READ},
     {"stream", IN_BOTH, READ},
     {"stream_options", IN_BOTH, READ},
     {"user", IN_BOTH, IGNORED},
@@ -108,15 +109,19 @@ enum qr_status qr_openai_no_memory(struct qr_openai_parse *p, const char *key)
     return qr_openai_fail(p->error, QR_NOMEM, key, "out of memory while \"%s\" was read", key);
 }
 
-/* Does this value ask for nothing, so that there is nothing to refuse? */
+/* Does this value of a refused field ask for nothing, so that there is nothing to refuse? */
 static bool is_neutral(const char *key, const json_t *value)
 {
-    if (strcmp(key, "modalities") == 0) {
-        const char *only = json_array_size(value) == 1 ? json_string_value(json_array_get(value, 0)) : NULL;
-        return only && strcmp(only, "text") == 0;
-    }
-    return json_is_false(value) || (json_is_string(value) && !json_string_length(value)) ||
-           ((json_is_array(value) || json_is_object(value)) && !json_array_size(value) && !json_object_size(value));
+    const char *text = json_string_value(value);
+    if (strcmp(key, "modalities") == 0)
+        text = json_array_size(value) == 1 ? json_string_value(json_array_get(value, 0)) : NULL;
+    if (strcmp(key, "best_of") == 0)
+        return json_is_integer(value) && json_integer_value(value) == 1;
+    if (strcmp(key, "functions") == 0)
+        return json_is_array(value) && json_array_size(value) == 0;
+    return text && ((strcmp(key, "suffix") == 0 && !*text) ||
+                    (strcmp(key, "function_call") == 0 && strcmp(text, "none") == 0) ||
+                    (strcmp(key, "modalities") == 0 && strcmp(text, "text") == 0));
 }
 
 static const struct field *find_field(const char *key)
@@ -244,6 +249,7 @@ struct qr_request qr_openai_engine_request(const struct qr_openai_request *reque
         .sampling = request->sampling,
         .n = request->n,
         .priority = request->priority,
+        .cache_salt = request->cache_salt,
         .keep_special = request->tools == QR_TOOLS_MISTRAL || request->tools == QR_TOOLS_LLAMA3, /* their tags */
         .constraint = request->constrained ? &request->constraint : NULL,
     };

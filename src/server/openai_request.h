@@ -27,6 +27,7 @@ struct qr_openai_request {
     json_t *body;                /* held: strings below point into it */
     struct qr_sampling sampling; /* its arrays are this struct's */
     int n, priority;
+    uint64_t cache_salt; /* 0: none; beginnings are shared among requests with the same one only */
     bool stream, include_usage;
     bool echo;           /* completions: the prompt goes before the answer, with its logprobs if there are any */
     int prompt_logprobs; /* best tokens of each prompt position, in a field of that name; -1: not asked for */

@@ -225,8 +225,12 @@ bool qr_openai_stream_event(struct qr_openai_stream *s, size_t prompt, const str
     size_t choice = prompt * (size_t)s->request->n + (size_t)event->choice;
     if (choice >= s->n_choice)
         return true;
-    if (event->kind == QR_EVENT_PROMPT_LOGPROBS) /* they wait for the chunk with the prompt's text */
-        return add_logprobs(s, choice, event);
+    if (event->kind == QR_EVENT_PROMPT_LOGPROBS) { /* they wait for each choice's chunk with the prompt's text */
+        for (int i = 0; i < s->request->n; i++)
+            if (!add_logprobs(s, prompt * (size_t)s->request->n + (size_t)i, event))
+                return false;
+        return true;
+    }
     if (!send_echo(s, prompt, choice, out))
         return false;
     if (event->kind == QR_EVENT_DONE)

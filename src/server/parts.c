@@ -1,8 +1,8 @@
 /* parts.c - see parts.h. */
 #include "server/parts.h"
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/json.h"
 
 enum { MAX_HELD = 1 << 18 /* bytes of a call */ };
 
@@ -134,7 +134,9 @@ static bool say_call(struct qr_parts *p, const json_t *call, const char *name)
 /* All calls of a JSON text: an object, or a list of them. */
 static bool say_calls(struct qr_parts *p, const char *text, size_t n, const char *name)
 {
-    json_t *root = json_loadb(text, n, 0, NULL);
+    json_t *root;
+    if (qr_json_parse_lax(text, n, "a call", &root, NULL) == QR_NOMEM)
+        p->no_memory = true;
     bool good = json_is_object(root) && say_call(p, root, name);
     size_t i;
     const json_t *one;

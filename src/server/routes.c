@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/rand.h"
+#include "engine/model.h"
 #include "server/guard.h"
 #include "server/page.h"
 #include "server/serve_parts.h"
@@ -25,6 +26,7 @@ static const struct {
     {"/v1/chat/completions", QR_ROUTE_CHAT, POST, false},
     {"/tokenize", QR_ROUTE_TOKENIZE, POST, false},
     {"/detokenize", QR_ROUTE_DETOKENIZE, POST, false},
+    {"/tokenizer_info", QR_ROUTE_TOKENIZER_INFO, GET, false},
 };
 enum { N_ROUTE = sizeof routes / sizeof *routes };
 
@@ -80,7 +82,10 @@ static struct verdict judge(const struct qr_server *s, const struct qr_http_requ
     if (strcmp(r->method, "OPTIONS") == 0 && *v.fields)
         return refuse(v, 204, NULL, NULL);
     if (v.route < 0)
-        return refuse(v, 404, "not_found", "there is no such path here: see /v1/models, /v1/chat/completions");
+        return refuse(v, 404, "not_found",
+                      "there is no such path here: there are /v1/chat/completions, /v1/completions, /v1/models, "
+                      "/tokenize, /detokenize, "
+                      "/health, /ready, /metrics, /version, and the chat page at /");
     if (!(routes[v.route].method & method_bit(r->method)))
         return refuse(v, 405, "method_not_allowed",
                       routes[v.route].method == GET ? "this path is asked with GET" : "this path is asked with POST");
@@ -189,6 +194,33 @@ static void answer_models(struct qr_server *s, struct qr_http_request *r, const 
     answer_json(s, r, 200, v->fields, json_pack("{s:s, s:o}", "object", "list", "data", list));
 }
 
+/* A token's text; null: there is none. */
+static json_t *token_text(const struct qr_tokenizer *tok, int32_t id)
+{
+    size_t n;
+    const char *text = id >= 0 ? qr_tokenizer_bytes(tok, id, &n) : NULL;
+    return text ? json_stringn(text, n) : json_null();
+}
+
+/* vLLM's path, of which lm-eval asks the special tokens. */
+static void answer_tokenizer_info(struct qr_server *s, struct qr_http_request *r, const struct verdict *v)
+{
+    const struct qr_tokenizer *tok = atomic_load(&s->attached) ? s->model->tok : NULL;
+    if (!tok) {
+        struct verdict none = atomic_load(&s->attached)
+                                  ? refuse(*v, 404, "not_found", "this model came without a tokenizer")
+                                  : refuse(*v, 503, "loading", "the model is still being loaded: try again later");
+        answer_refusal(s, r, &none);
+        return;
+    }
+    json_t *bos = token_text(tok, qr_tokenizer_bos(tok)), *eos = token_text(tok, qr_tokenizer_eos(tok));
+    json_t *template = s->model->chat ? json_string(qr_chat_default_text(s->model->chat)) : json_null();
+    answer_json(s, r, 200, v->fields,
+                json_pack("{s:s, s:o, s:o, s:i, s:i, s:o}", "tokenizer_class", "quire", "bos_token", bos, "eos_token",
+                          eos, "vocab_size", qr_tokenizer_n_vocab(tok), "model_max_length",
+                          qr_engine_max_len(s->engine), "chat_template", template));
+}
+
 static void answer_metrics(struct qr_server *s, struct qr_http_request *r, const struct verdict *v)
 {
     struct qr_engine_stats stats;
@@ -243,6 +275,9 @@ static void answer_get(struct qr_server *s, struct qr_http_request *r, const str
         return;
     case QR_ROUTE_MODELS:
         answer_models(s, r, v);
+        return;
+    case QR_ROUTE_TOKENIZER_INFO:
+        answer_tokenizer_info(s, r, v);
         return;
     default:
         answer_json(s, r, 200, v->fields, json_pack("{s:s}", "version", qr_version()));

@@ -114,6 +114,11 @@ bool qr_chat_mentions(const struct qr_chat *chat, const char *word)
     return false;
 }
 
+const char *qr_chat_default_text(const struct qr_chat *chat)
+{
+    return chat->entry[0].text;
+}
+
 enum qr_status qr_chat_render(const struct qr_chat *chat, const json_t *request, struct qr_buf *out, struct qr_err *err)
 {
     json_t *context = NULL;

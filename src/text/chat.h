@@ -23,4 +23,5 @@ enum qr_status qr_chat_render(const struct qr_chat *chat, const json_t *request,
                               struct qr_err *err);
 /* Does the text of a template hold this? Tells how the model was trained to write calls of tools and thoughts. */
 bool qr_chat_mentions(const struct qr_chat *chat, const char *word);
+const char *qr_chat_default_text(const struct qr_chat *chat); /* of the template that is taken without tools */
 #endif

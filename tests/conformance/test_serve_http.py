@@ -223,8 +223,8 @@ BAD_FIELDS = [
     {"response_format": {"type": "yaml"}}, {"response_format": {"type": "json_schema"}}, {"guided_choice": []},
     {"guided_json": {"type": "no such"}}, {"guided_json": {"$ref": "#"}}, {"guided_regex": "a{1000000}{1000000}"},
     {"guided_json": {"minLength": -1}}, {"structured_outputs": {"grammar": "root ::= root"}},
-    {"best_of": 2}, {"suffix": "x"}, {"temperature": "hot"}, {"stream": 1}, {"echo": True, "n": 2, "stream": True,
-    "logprobs": 1},
+    {"best_of": 2}, {"best_of": []}, {"best_of": False}, {"suffix": "x"}, {"suffix": {}}, {"suffix": []},
+    {"temperature": "hot"}, {"stream": 1}, {"cache_salt": ""}, {"cache_salt": 7},
 ]  # fmt: skip
 
 

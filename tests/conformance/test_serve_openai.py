@@ -157,6 +157,44 @@ def test_echo_stream(client, name):
     assert tokens == whole.logprobs.tokens
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_echo_streams_log_probabilities(client, name, n):
+    """Each choice's chunks joined are the whole answer's text and lists."""
+    options = {"model": name, "prompt": ["The capital of France is", "One two three"], "echo": True, "logprobs": 2,
+               "max_tokens": 4, "temperature": 1, "seed": 3, "n": n}  # fmt: skip
+    whole = client.completions.create(**options).choices
+    text, lists = [""] * 2 * n, [{"tokens": [], "token_logprobs": [], "text_offset": []} for _ in range(2 * n)]
+    for chunk in client.completions.create(**options, stream=True):
+        (choice,) = chunk.choices
+        text[choice.index] += choice.text
+        for key, values in lists[choice.index].items():
+            values += getattr(choice.logprobs, key) if choice.logprobs else []
+    for choice in whole:
+        assert text[choice.index] == choice.text
+        for key, values in lists[choice.index].items():
+            assert values == getattr(choice.logprobs, key), key
+
+
+def test_cache_salt(server):
+    """Beginnings are shared among requests with the same salt, which changes nothing else."""
+    body = {"prompt": "A beginning in common. " * 20, "max_tokens": 4, "temperature": 0}
+    texts, cached = set(), []
+    for salt in ("mine", "mine", "yours", None, "yours"):
+        answer = server.json("/v1/completions", {**body, **({"cache_salt": salt} if salt else {})})
+        texts.add(answer["choices"][0]["text"])
+        cached.append(answer["usage"]["prompt_tokens_details"]["cached_tokens"] > 0)
+    assert len(texts) == 1 and cached == [False, True, False, False, True]
+    for bad in ("", 5, "a\0b"):
+        assert server.json("/v1/completions", {**body, "cache_salt": bad}, status=400)["error"]["param"] == "cache_salt"
+
+
+def test_tokenizer_info(server):
+    info = server.json("/tokenizer_info")
+    assert info["eos_token"] == "<|im_end|>" and "messages" in info["chat_template"]
+    ids = server.json("/tokenize", {"prompt": info["eos_token"], "add_special_tokens": False})["tokens"]
+    assert len(ids) == 1
+
+
 def test_prompt_logprobs(server):
     body = {"prompt": "The capital of France is", "max_tokens": 1, "prompt_logprobs": 1}
     first, *rest = server.json("/v1/completions", body)["choices"][0]["prompt_logprobs"]
@@ -375,7 +413,7 @@ def test_many_clients_get_what_each_gets_alone(client, name):
         thread.start()
     for thread in threads:
         thread.join()
-    for i in range(0, len(prompts), 6):
+    for i in range(len(prompts)):
         assert texts[i] == client.completions.create(prompt=prompts[i], **options).choices[0].text
     assert all(texts)
 
@@ -392,15 +430,42 @@ def test_a_stream_ends_with_done(server):
         assert mine[0]["delta"]["role"] == "assistant" and mine[-1]["finish_reason"] == "length"
 
 
-def test_metrics_have_vllms_names(server):
+# Upper ends of the histograms' buckets, as prometheus_client prints them: vLLM's vllm/v1/metrics/loggers.py.
+LATENCY = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680]
+VLLM_BUCKETS = {
+    "time_to_first_token_seconds": [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
+                                    20, 40, 80, 160, 640, 2560],
+    "inter_token_latency_seconds": [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20,
+                                    40, 80],
+    "e2e_request_latency_seconds": LATENCY,
+    "request_queue_time_seconds": LATENCY,
+    "request_prefill_time_seconds": LATENCY,
+    "request_decode_time_seconds": LATENCY,
+    "request_inference_time_seconds": LATENCY,
+    "request_prompt_tokens": [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000],  # up to the context, 8,192
+    "request_generation_tokens": [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000],
+    "iteration_tokens_total": [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384],
+}  # fmt: skip
+VLLM_TYPES = {
+    "num_requests_running": "gauge", "num_requests_waiting": "gauge", "kv_cache_usage_perc": "gauge",
+    "cache_config_info": "gauge", "prompt_tokens_total": "counter", "generation_tokens_total": "counter",
+    "prefix_cache_queries_total": "counter", "prefix_cache_hits_total": "counter", "num_preemptions_total": "counter",
+    "request_success_total": "counter", **dict.fromkeys(VLLM_BUCKETS, "histogram"),
+}  # fmt: skip
+
+
+def test_metrics_have_vllms_names_and_buckets(server):
     before = server.metric("vllm:generation_tokens_total")
-    server.json("/v1/completions", {"prompt": "x", "max_tokens": 7, "ignore_eos": True})
+    steps = server.metric("vllm:iteration_tokens_total_count")
+    server.json("/v1/completions", {"prompt": [5] * 300, "max_tokens": 7, "ignore_eos": True})
     assert server.metric("vllm:generation_tokens_total") == before + 7
     text = server.ask("/metrics")[2].decode()
-    for name in """num_requests_running num_requests_waiting kv_cache_usage_perc cache_config_info prompt_tokens_total
-            generation_tokens_total prefix_cache_queries_total prefix_cache_hits_total num_preemptions_total
-            request_success_total time_to_first_token_seconds inter_token_latency_seconds e2e_request_latency_seconds
-            request_queue_time_seconds request_prefill_time_seconds request_decode_time_seconds
-            request_inference_time_seconds request_prompt_tokens request_generation_tokens
-            iteration_tokens_total""".split():
-        assert f"# TYPE vllm:{name} " in text
+    assert dict(re.findall(r"^# TYPE vllm:(\w+) (\w+)$", text, re.MULTILINE)) == VLLM_TYPES
+    for name, bounds in VLLM_BUCKETS.items():
+        rows = re.findall(rf'^vllm:{name}_bucket{{engine="0",model_name="[^"]*",le="([^"]*)"}} (\d+)$', text, re.MULTILINE)
+        assert [le for le, _ in rows] == [str(float(bound)) for bound in bounds] + ["+Inf"], name
+        counts = [int(count) for _, count in rows]
+        assert counts == sorted(counts) and counts[-1] == server.metric(f"vllm:{name}_count")
+    assert server.metric("vllm:iteration_tokens_total_count") > steps
+    long = [int(count) for count in re.findall(r'iteration_tokens_total_bucket{[^}]*le="(?:256.0|512.0)"} (\d+)', text)]
+    assert long[0] < long[1]  # the prompt of 300 tokens went in one step
