@@ -53,11 +53,21 @@ static bool is_blank(const struct qr_buf *line)
     return !line->failed;
 }
 
+/* Some editors put a mark of UTF-8 before the first line. */
+static void drop_mark(struct cli_lines *l)
+{
+    if (l->number == 1 && l->line.len >= 3 && memcmp(l->line.data, "\xef\xbb\xbf", 3) == 0) {
+        memmove(l->line.data, l->line.data + 3, l->line.len - 3);
+        l->line.len -= 3;
+    }
+}
+
 enum qr_status cli_lines_next(struct cli_lines *lines, bool *got, struct qr_err *err)
 {
-    do
+    do {
         *got = read_line(lines);
-    while (*got && is_blank(&lines->line));
+        drop_mark(lines);
+    } while (*got && is_blank(&lines->line));
     if (ferror(lines->file))
         return qr_fail_errno(err, "%s cannot be read", lines->path);
     return QR_OK;

@@ -156,12 +156,6 @@ struct spread { /* ms */
     double mean, p50, p90, p99, most;
 };
 
-/* Nearest rank: the least value that percent of all do not exceed. */
-static size_t rank(size_t n, size_t percent)
-{
-    return (n * percent + 99) / 100 - 1;
-}
-
 static struct spread spread_of(double *v, size_t n)
 {
     struct spread s = {0};
@@ -170,9 +164,9 @@ static struct spread spread_of(double *v, size_t n)
     qsort(v, n, sizeof *v, bench_by_value);
     for (size_t i = 0; i < n; i++)
         s.mean += 1e3 * v[i] / (double)n;
-    s.p50 = 1e3 * v[rank(n, 50)];
-    s.p90 = 1e3 * v[rank(n, 90)];
-    s.p99 = 1e3 * v[rank(n, 99)];
+    s.p50 = 1e3 * bench_percentile(v, n, 50);
+    s.p90 = 1e3 * bench_percentile(v, n, 90);
+    s.p99 = 1e3 * bench_percentile(v, n, 99);
     s.most = 1e3 * v[n - 1];
     return s;
 }
@@ -185,9 +179,9 @@ static struct spread spread_of_gaps(struct qr_load_gaps *g)
     qsort(g->gap, g->n, sizeof *g->gap, by_float);
     for (size_t i = 0; i < g->n; i++)
         s.mean += 1e3 * (double)g->gap[i] / (double)g->n;
-    s.p50 = 1e3 * (double)g->gap[rank(g->n, 50)];
-    s.p90 = 1e3 * (double)g->gap[rank(g->n, 90)];
-    s.p99 = 1e3 * (double)g->gap[rank(g->n, 99)];
+    s.p50 = 1e3 * (double)g->gap[bench_rank(g->n, 50)];
+    s.p90 = 1e3 * (double)g->gap[bench_rank(g->n, 90)];
+    s.p99 = 1e3 * (double)g->gap[bench_rank(g->n, 99)];
     s.most = 1e3 * (double)g->gap[g->n - 1];
     return s;
 }

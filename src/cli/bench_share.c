@@ -1,4 +1,4 @@
-/* bench_share.c - ranges of lengths, numbers drawn from them, the order of measured values. */
+/* bench_share.c - ranges of lengths, numbers drawn from them, percentiles of measured values. */
 #include <stdlib.h>
 #include "base/rand.h"
 #include "cli/bench.h"
@@ -24,4 +24,14 @@ int bench_by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+double bench_percentile(const double *sorted, size_t n, int percent)
+{
+    return n ? sorted[bench_rank(n, percent)] : 0;
+}
+
+size_t bench_rank(uint64_t n, int percent)
+{
+    return (size_t)((n * (uint64_t)percent + 99) / 100) - 1;
 }

@@ -232,15 +232,9 @@ static enum qr_status warm_up(struct throughput *t, struct qr_err *err)
 
 /* ---------------------------------------------------------------- the report */
 
-/* Linear between the two nearest ranks, as numpy.percentile; in milliseconds. v is sorted. */
-static double percentile_ms(const double *v, size_t n, double percent)
+static double percentile_ms(const double *sorted, size_t n, int percent)
 {
-    if (!n)
-        return 0;
-    double at = percent / 100 * (double)(n - 1);
-    size_t i = (size_t)at;
-    double next = i + 1 < n ? v[i + 1] : v[i];
-    return 1e3 * (v[i] + (at - (double)i) * (next - v[i]));
+    return 1e3 * bench_percentile(sorted, n, percent);
 }
 
 static void report(struct throughput *t)

@@ -47,6 +47,10 @@ static void print_summary(const struct cli_batch *b, int code)
     else if (code == CLI_GO_ON)
         fprintf(stderr, "%lld requests: %lld answered, %lld with an error, %lld were there before\n",
                 (long long)b->n_line, (long long)b->n_answered, (long long)b->n_failed, (long long)b->n_skipped);
+    int64_t n_read = b->n_answered + b->n_failed + b->n_skipped;
+    if (code == CLI_GO_ON && n_read != b->n_line)
+        cli_error("the input had %lld requests when the batch began and %lld when it was read again: start again",
+                  (long long)b->n_line, (long long)n_read);
 }
 
 static int run(const struct cli_command *command, struct cli_batch *b, const char *model, const char *in,
@@ -66,6 +70,8 @@ static int run(const struct cli_command *command, struct cli_batch *b, const cha
         code = cli_batch_run(b);
     cli_lines_close(&b->lines);
     print_summary(b, code);
+    if (code == CLI_GO_ON && b->n_answered + b->n_failed + b->n_skipped != b->n_line)
+        code = CLI_FAILED;
     if (cli_results_close(&b->results, &err) != QR_OK && code == CLI_GO_ON)
         code = cli_fail(&err);
     cli_close(&b->session);

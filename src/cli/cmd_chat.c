@@ -30,8 +30,10 @@ static int turn(struct chat *c, const char *text, size_t n)
     int code =
         cli_conversation_ids(&c->talk, c->session.model, &ids, &n_ids, &err) == QR_OK ? CLI_GO_ON : cli_fail(&err);
     cli_interrupted = 0;
+    cli_end_key(false); /* typed while an answer comes, it is for the prompt behind it */
     if (code == CLI_GO_ON)
         code = cli_generate(&c->session, ids, n_ids, &c->sampling, true, &answer);
+    cli_end_key(true);
     qr_free(ids);
     if (code != CLI_GO_ON) {
         cli_conversation_drop_last(&c->talk); /* the question can be asked again, shorter */

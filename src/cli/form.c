@@ -1,7 +1,10 @@
 /* form.c - --json-schema, --json-object, --regex and --choice: the answer keeps to a form. */
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 #include "base/mapfile.h"
 #include "cli/session.h"
+#include "cli/ui.h"
 
 #define MAX_SCHEMA (4 << 20) /* bytes */
 
@@ -35,6 +38,13 @@ int cli_form(const struct cli_command *command, struct cli_session *s)
         text = one;
     }
     enum qr_status status = qr_constraint_create(s->model, form, text, n_text, &s->constraint, &err);
+    if (status != QR_OK && form == QR_FORM_JSON_SCHEMA && !from_file && access(s->json_schema, R_OK) == 0)
+        cli_error("--json-schema wants JSON; for that of a file write --json-schema @%s", s->json_schema);
+    else if (status != QR_OK && form == QR_FORM_JSON_SCHEMA && !from_file && !strpbrk(s->json_schema, "{}[]\""))
+        cli_error("--json-schema '%.100s' is no JSON: give a schema such as '{\"type\": \"object\"}', or @FILE",
+                  s->json_schema);
+    else if (status != QR_OK)
+        cli_fail(&err);
     free(from_file);
-    return status == QR_OK ? CLI_GO_ON : cli_fail(&err);
+    return status == QR_OK ? CLI_GO_ON : CLI_FAILED;
 }

@@ -99,6 +99,15 @@ static enum qr_status follow(struct qr_engine *engine, uint64_t id, bool stream,
     }
 }
 
+/* The engine ends an answer where the context is full; whoever asked for more hears of it before. */
+static void note_short_context(const struct cli_session *session, size_t n_prompt, int max_tokens)
+{
+    int64_t room = (int64_t)qr_engine_max_len(session->engine) - (int64_t)n_prompt;
+    if (session->max_tokens != INT64_MIN && room > 0 && max_tokens > room)
+        fprintf(stderr, "note: --max-tokens %d is more than the context of %d tokens has left after the prompt: %lld\n",
+                max_tokens, qr_engine_max_len(session->engine), (long long)room);
+}
+
 int cli_generate(struct cli_session *session, const int32_t *prompt, size_t n_prompt,
                  const struct qr_sampling *sampling, bool stream, struct cli_answer *answer)
 {
@@ -110,6 +119,7 @@ int cli_generate(struct cli_session *session, const int32_t *prompt, size_t n_pr
         .prompt = prompt, .n_prompt = n_prompt, .sampling = *sampling, .n = 1, .constraint = &session->constraint};
     if (!session->constraint.ctx)
         request.constraint = NULL;
+    note_short_context(session, n_prompt, sampling->max_tokens);
     if (qr_engine_submit(session->engine, &request, &id, &err) != QR_OK)
         return cli_fail(&err);
     if (follow(session->engine, id, stream, answer, &err) != QR_OK)

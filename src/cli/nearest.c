@@ -1,4 +1,5 @@
 /* nearest.c - which known name did the user mean? */
+#include <stdint.h>
 #include <string.h>
 #include "cli/args.h"
 
@@ -28,18 +29,28 @@ static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
     return last[n_b];
 }
 
+/* A slip of the finger in a word of n letters: one in four letters, at most three; none in a word of two. */
+static size_t most_slips(size_t n)
+{
+    size_t most = (n + 1) / 4;
+    return most < 3 ? most : 3;
+}
+
 const char *cli_nearest(const char *word, const char *const *names, size_t n)
 {
-    size_t n_word = strlen(word), best = 4;
+    size_t n_word, best = SIZE_MAX;
     const char *found = NULL;
+    word += strspn(word, "-");
+    n_word = strlen(word);
     if (n_word > NAME_MAX_LEN)
         return NULL;
     for (size_t i = 0; i < n; i++) {
-        size_t n_name = strlen(names[i]);
+        const char *name = names[i] + strspn(names[i], "-");
+        size_t n_name = strlen(name);
         if (n_name > NAME_MAX_LEN)
             continue;
-        size_t d = distance(word, n_word, names[i], n_name);
-        if (d < best && d * 2 < n_name + 1) {
+        size_t d = distance(word, n_word, name, n_name);
+        if (d < best && d <= most_slips(n_name > n_word ? n_name : n_word)) {
             best = d;
             found = names[i];
         }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 #include "base/clock.h"
 
@@ -63,13 +64,30 @@ void cli_progress_end(struct cli_progress *progress)
     progress->on = false;
 }
 
+static struct termios terminal; /* as it was before cli_end_key(false) */
+static volatile sig_atomic_t end_key_off;
+
+void cli_end_key(bool on)
+{
+    if (!on && !end_key_off && tcgetattr(STDIN_FILENO, &terminal) == 0) {
+        struct termios without = terminal;
+        without.c_cc[VEOF] = _POSIX_VDISABLE;
+        end_key_off = tcsetattr(STDIN_FILENO, TCSANOW, &without) == 0;
+    } else if (on && end_key_off) {
+        tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
+        end_key_off = 0;
+    }
+}
+
 volatile sig_atomic_t cli_interrupted;
 
 static void on_interrupt(int number)
 {
     (void)number;
-    if (cli_interrupted)
+    if (cli_interrupted) {
+        cli_end_key(true);
         _exit(130);
+    }
     cli_interrupted = 1;
 }
 

@@ -23,6 +23,10 @@ void cli_progress_end(struct cli_progress *progress); /* wipes the bar */
 /* "1.54 GB", powers of 1000, into text. */
 const char *cli_bytes(uint64_t bytes, char text[32]);
 
+/* Off: the terminal takes Ctrl-D for a letter, which waits for whoever reads next; as the end of the input it would be lost while
+ * nobody reads. On: as it was. */
+void cli_end_key(bool on);
+
 /* Ctrl-C sets this; a second Ctrl-C while it is set ends the program at once. */
 extern volatile sig_atomic_t cli_interrupted;
 void cli_catch_interrupt(void);
