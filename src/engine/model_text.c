@@ -124,12 +124,7 @@ static enum qr_status read_scores(const struct qr_gguf *gguf, struct spec_memory
     struct qr_gguf_array array;
     bool found;
     QR_TRY(qr_gguf_array(gguf, "tokenizer.ggml.precompiled_charsmap", &array, &found, err));
-    if (found && array.n > 0) {
-        if (array.kind != QR_GGUF_U8 && array.kind != QR_GGUF_I8)
-            return qr_fail(err, QR_FORMAT, "tokenizer.ggml.precompiled_charsmap must be an array of bytes");
-        spec->charsmap = array.data;
-        spec->n_charsmap = (size_t)array.n;
-    }
+    spec->has_charsmap = found && array.n > 0;
     QR_TRY(read_id(gguf, "tokenizer.ggml.unknown_token_id", &spec->unk, err));
     spec->unk_known = spec->unk >= 0;
     QR_TRY(qr_gguf_bool(gguf, "tokenizer.ggml.add_space_prefix", &spec->add_space, &spec->add_space_known, err));
