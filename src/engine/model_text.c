@@ -108,6 +108,7 @@ struct spec_memory { /* what a qr_vocab_spec points to */
     struct qr_vocab_piece *token, *merge;
     int32_t *type;
     float *score;
+    void *charsmap;
 };
 
 struct spec_reader {
@@ -116,6 +117,25 @@ struct spec_reader {
     struct qr_vocab_spec spec;
 };
 
+static enum qr_status copy_charsmap(const struct qr_gguf *gguf, struct spec_memory *m, struct qr_vocab_spec *spec,
+                                    struct qr_err *err)
+{
+    static const char *const key = "tokenizer.ggml.precompiled_charsmap";
+    struct qr_gguf_array array;
+    bool found;
+    QR_TRY(qr_gguf_array(gguf, key, &array, &found, err));
+    if (!found || array.n == 0)
+        return QR_OK;
+    if (array.kind != QR_GGUF_U8 && array.kind != QR_GGUF_I8)
+        return qr_fail(err, QR_FORMAT, "%s must be an array of bytes", key);
+    spec->n_charsmap = (size_t)array.n;
+    spec->charsmap = m->charsmap = malloc(spec->n_charsmap);
+    if (!m->charsmap)
+        return qr_fail(err, QR_NOMEM, "out of memory for the %zu bytes of %s", spec->n_charsmap, key);
+    memcpy(m->charsmap, array.data, spec->n_charsmap);
+    return QR_OK;
+}
+
 /* SentencePiece's: scores, and what is done with spaces. */
 static enum qr_status read_scores(const struct qr_gguf *gguf, struct spec_memory *m, struct qr_vocab_spec *spec,
                                   struct qr_err *err)
@@ -123,8 +143,7 @@ static enum qr_status read_scores(const struct qr_gguf *gguf, struct spec_memory
     static const char *const key = "tokenizer.ggml.scores";
     struct qr_gguf_array array;
     bool found;
-    QR_TRY(qr_gguf_array(gguf, "tokenizer.ggml.precompiled_charsmap", &array, &found, err));
-    spec->has_charsmap = found && array.n > 0;
+    QR_TRY(copy_charsmap(gguf, m, spec, err));
     QR_TRY(read_id(gguf, "tokenizer.ggml.unknown_token_id", &spec->unk, err));
     spec->unk_known = spec->unk >= 0;
     QR_TRY(qr_gguf_bool(gguf, "tokenizer.ggml.add_space_prefix", &spec->add_space, &spec->add_space_known, err));
@@ -186,6 +205,7 @@ enum qr_status qr_tokenizer_from_gguf(const struct qr_gguf *gguf, struct qr_toke
     free(m->token);
     free(m->type);
     free(m->score);
+    free(m->charsmap);
     free(m->merge);
     return status;
 }

@@ -8,6 +8,7 @@
 static void free_step(const struct qr_normal_step *step)
 {
     qr_regex_free(step->regex);
+    qr_charsmap_free(step->map);
     free(step->text);
     free(step->content);
 }
@@ -51,6 +52,8 @@ static bool idle(const struct qr_normal_step *step, const char *s, size_t n)
         return !step->regex && (step->n_text == 0 || !memmem(s, n, step->text, step->n_text));
     case QR_NORMAL_PREPEND:
         return n == 0 || step->n_content == 0;
+    case QR_NORMAL_CHARSMAP:
+        return qr_charsmap_idle(step->map, s, n);
     default:
         return n == 0;
     }
@@ -149,6 +152,9 @@ static enum qr_status run_step(const struct qr_normal_step *step, const char *s,
     case QR_NORMAL_PREPEND:
         qr_buf_append(out, step->content, step->n_content);
         qr_buf_append(out, s, n);
+        return QR_OK;
+    case QR_NORMAL_CHARSMAP: /* memory that ran out is seen by the caller */
+        qr_charsmap_apply(step->map, s, n, out);
         return QR_OK;
     default:
         strip(step, s, n, out, moved);

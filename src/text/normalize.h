@@ -1,6 +1,7 @@
 /* normalize.h - the normalizer of a tokenizer: steps that rewrite a text before it is cut. Immutable once built. */
 #ifndef QR_TEXT_NORMALIZE_H
 #define QR_TEXT_NORMALIZE_H
+#include "text/charsmap.h"
 #include "text/regex.h"
 #include "text/utf8.h"
 
@@ -9,13 +10,15 @@ enum qr_normal_kind {
     QR_NORMAL_LOWERCASE,
     QR_NORMAL_REPLACE, /* what regex, or text where that is NULL, matches, by content */
     QR_NORMAL_PREPEND, /* content, unless the text is empty */
-    QR_NORMAL_STRIP    /* white space on the left, on the right */
+    QR_NORMAL_STRIP,   /* white space on the left, on the right */
+    QR_NORMAL_CHARSMAP /* map */
 };
 
 struct qr_normal_step {
     enum qr_normal_kind kind;
     enum qr_normal_form form;
     struct qr_regex *regex;
+    struct qr_charsmap *map;
     char *text, *content;
     size_t n_text, n_content;
     bool left, right;

@@ -33,7 +33,8 @@ struct qr_vocab_spec {
     bool unk_known;
     bool add_space_known, add_space; /* a space in front of the text; llama and t5: yes, unless the file says no */
     bool remove_spaces;              /* t5: of several spaces one is left, at the ends none */
-    bool has_charsmap;               /* t5: the file has a precompiled map of characters */
+    const void *charsmap;            /* [n_charsmap] t5: a precompiled map of characters (charsmap.h); NULL: none */
+    size_t n_charsmap;
     /* *_known: the file says so; else the default of pre. add_bos true without add_bos_known counts as said. */
     bool add_bos_known, add_bos, add_eos_known, add_eos, ignore_merges_known, ignore_merges;
 };

@@ -1,6 +1,7 @@
 /* tokenizer_component.c - what components of a tokenizer.json have in common, and the normalizer. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/base64.h"
 #include "base/json.h"
 #include "text/tokenizer_impl.h"
 
@@ -80,6 +81,25 @@ static enum qr_status read_prepend(const json_t *json, struct qr_normal_step *st
     return copy(text, &step->content, &step->n_content, err);
 }
 
+/* {"precompiled_charsmap": base64} */
+static enum qr_status read_charsmap(const json_t *json, struct qr_normal_step *step, struct qr_err *err)
+{
+    const json_t *text = json_object_get(json, "precompiled_charsmap");
+    enum qr_status status = QR_OK;
+    struct qr_buf bytes;
+
+    step->kind = QR_NORMAL_CHARSMAP;
+    qr_buf_init(&bytes, 0);
+    if (!json_is_string(text) || !qr_base64_decode(json_string_value(text), json_string_length(text), &bytes))
+        status = bytes.failed
+                     ? qr_fail(err, QR_NOMEM, "out of memory for a tokenizer")
+                     : qr_fail(err, QR_FORMAT, "the normalizer Precompiled needs a \"precompiled_charsmap\" in base64");
+    if (status == QR_OK)
+        status = qr_charsmap_read(bytes.data ? bytes.data : "", bytes.len, &step->map, err);
+    qr_buf_free(&bytes);
+    return status;
+}
+
 static enum qr_status normalizer(const json_t *json, int depth, struct qr_normalizer *out, struct qr_err *err)
 {
     static const char *const forms[] = {[QR_NFC] = "NFC", [QR_NFD] = "NFD", [QR_NFKC] = "NFKC", [QR_NFKD] = "NFKD"};
@@ -105,9 +125,12 @@ static enum qr_status normalizer(const json_t *json, int depth, struct qr_normal
         QR_TRY(read_prepend(json, &step, err));
     else if (strcmp(type, "Strip") == 0)
         QR_TRY(read_strip(json, &step, err));
+    else if (strcmp(type, "Precompiled") == 0)
+        QR_TRY(read_charsmap(json, &step, err));
     else
-        return qr_component_refuse("normalizer", type,
-                                   "NFC, NFD, NFKC, NFKD, Lowercase, Replace, Prepend, Strip and Sequence are", err);
+        return qr_component_refuse(
+            "normalizer", type,
+            "NFC, NFD, NFKC, NFKD, Lowercase, Replace, Prepend, Strip, Precompiled and Sequence are", err);
     return qr_normalizer_add(out, &step, err);
 }
 

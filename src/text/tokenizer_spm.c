@@ -199,32 +199,41 @@ enum qr_status qr_tokenizer_read_llama(const struct qr_vocab_spec *spec, struct 
     return read_added(spec, tok, err);
 }
 
+/* As transformers converts such models: the map, white space at the end, rows of spaces. */
+static enum qr_status t5_normalizer(const struct qr_vocab_spec *spec, struct qr_tokenizer *tok, struct qr_err *err)
+{
+    struct qr_normal_step map = {.kind = QR_NORMAL_CHARSMAP}, strip = {.kind = QR_NORMAL_STRIP, .right = true};
+    struct qr_normal_step one = {.kind = QR_NORMAL_REPLACE, .content = NULL, .n_content = strlen(SPACE)};
+
+    if (spec->charsmap) {
+        enum qr_status status = qr_charsmap_read(spec->charsmap, spec->n_charsmap, &map.map, err);
+
+        if (status != QR_OK)
+            return qr_err_prefix(err, status, "tokenizer.ggml.precompiled_charsmap");
+        QR_TRY(qr_normalizer_add(&tok->normalizer, &map, err));
+    }
+    if (!spec->remove_spaces)
+        return QR_OK;
+    QR_TRY(qr_normalizer_add(&tok->normalizer, &strip, err));
+    one.content = strdup(SPACE);
+    if (!one.content || qr_regex_compile(" {2,}", 5, &one.regex, err) != QR_OK) {
+        free(one.content);
+        return qr_fail(err, QR_NOMEM, "out of memory for a tokenizer");
+    }
+    return qr_normalizer_add(&tok->normalizer, &one, err);
+}
+
 enum qr_status qr_tokenizer_read_t5(const struct qr_vocab_spec *spec, struct qr_tokenizer *tok, struct qr_err *err)
 {
     struct qr_decode_step decode = {
         .kind = QR_DECODE_METASPACE, .text = SPACE, .n_text = 3, .drop = !spec->add_space_known || spec->add_space};
-    struct qr_normal_step strip = {.kind = QR_NORMAL_STRIP, .left = true, .right = true};
-    struct qr_normal_step one = {.kind = QR_NORMAL_REPLACE};
     bool byte_fallback = false;
     double *score;
     int32_t unk;
 
-    if (spec->has_charsmap)
-        return qr_fail(err, QR_UNSUPPORTED,
-                       "tokenizer.ggml.precompiled_charsmap is not supported: the file's text "
-                       "normalization is unknown to quire");
     QR_TRY(read_tokens(spec, tok, err));
     QR_TRY(find_unk(spec, &unk, err));
-    if (spec->remove_spaces) {
-        QR_TRY(qr_normalizer_add(&tok->normalizer, &strip, err));
-        one.content = strdup(" ");
-        one.n_content = 1;
-        if (!one.content || qr_regex_compile(" {2,}", 5, &one.regex, err) != QR_OK) {
-            free(one.content);
-            return qr_fail(err, QR_NOMEM, "out of memory for a tokenizer");
-        }
-        QR_TRY(qr_normalizer_add(&tok->normalizer, &one, err));
-    }
+    QR_TRY(t5_normalizer(spec, tok, err));
     QR_TRY(
         qr_pretok_add_metaspace(&tok->pretok, SPACE, 3, decode.drop ? QR_PREFIX_ALWAYS : QR_PREFIX_NEVER, true, err));
     QR_TRY(qr_decoder_add(&tok->decoder, &decode, err));
