@@ -1,5 +1,5 @@
 # targets.mk - what a person types, apart from building.
-.PHONY: help run deps test test-quick test-long bench cuda-check cuda-objects gpu-test gpu-bench format lint install uninstall clean model venv
+.PHONY: help run deps test test-quick test-long bench cuda-check cuda-objects gpu-test gpu-bench format lint install uninstall clean model venv clients
 
 help:
 	@echo 'make              build build/quire, build/libquire.a and the examples'
@@ -9,6 +9,7 @@ help:
 	@echo 'make test-quick   the C tests, plain build only; of one part with PART=base'
 	@echo 'make test-long    tests with longer searches (QUIRE_LONG=1), Python tests against the sanitized binary too'
 	@echo 'make fuzz         the fuzzers, FUZZ_SECONDS=$(FUZZ_SECONDS) each (make test runs them too, make test-long for minutes)'
+	@echo 'make clients      install lm-eval and aiperf for the tests of the server (1 GB)'
 	@echo 'make bench        speed of the default model and of each kernel'
 	@echo 'make cuda-check   compile the CUDA sources, where nvcc is installed'
 	@echo 'make gpu-test     the tests of the CUDA executor, where there is a GPU; make gpu-bench: its speed'
@@ -44,6 +45,16 @@ $(VENV)/.done: tests/conformance/requirements.txt
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 venv: $(VENV)/.done
+
+# Clients that the tests of the server run as programs: 1 GB, for make test-long.
+CLIENTS := $(ROOT)/venv-clients
+$(CLIENTS)/.done: tests/conformance/requirements-clients.txt
+	@echo "  VENV    $(CLIENTS)"
+	@rm -rf $(CLIENTS)
+	@python3 -m venv $(CLIENTS)
+	@$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+clients: $(CLIENTS)/.done
 
 # Under ThreadSanitizer: what has threads; but for the whole default model, which tiny ones stand for there.
 THREADED := $(filter-out tests/engine/test_expected.c tests/engine/test_form.c,$(wildcard tests/engine/test_*.c)) tests/base/test_pool.c \
@@ -83,7 +94,7 @@ test-quick:
 test-long: FUZZ_SECONDS = 600
 test-long:
 	@tools/deps.sh run test
-	@$(MAKE) --no-print-directory test-programs
+	@$(MAKE) --no-print-directory test-programs clients
 	@$(MAKE) --no-print-directory SAN=address $(ROOT)/address/quire
 	@QUIRE_LONG=1 tools/run_tests.py --timeout 3600 --pytest-timeout 7200 $(PYTEST) $(CHECKS) \
 	    $(FUZZ_CHECKS) $(ASAN_TESTS) $(PLAIN_TESTS) $(TSAN_TESTS)

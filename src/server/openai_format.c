@@ -124,37 +124,9 @@ static enum qr_status make_text(struct qr_openai_parse *p, const struct wish *wi
 
 /* ---------------------------------------------------------------- calls of tools that are forced */
 
-static json_t *parameters_of(const json_t *tool)
-{
-    json_t *schema = json_object_get(json_object_get(tool, "function"), "parameters");
-    return json_is_object(schema) ? json_incref(schema) : json_pack("{s:s}", "type", "object");
-}
-
-/* What the answer must be by the schemas of the tools: see enum qr_tool_format. NULL: out of memory. */
-static json_t *tool_schema(const struct qr_openai_parse *p)
-{
-    json_t *any = json_array();
-    size_t i;
-    const json_t *tool;
-    json_array_foreach(qr_openai_field(p, "tools"), i, tool)
-    {
-        const char *name = json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
-        if (p->request->tools == QR_TOOLS_NAMED && name && strcmp(name, p->request->named) == 0) {
-            json_decref(any);
-            return parameters_of(tool);
-        }
-        json_array_append_new(any, json_pack("{s:s, s:{s:{s:[s?]}, s:o}, s:[s, s], s:b}", "type", "object",
-                                             "properties", "name", "enum", name, "parameters", parameters_of(tool),
-                                             "required", "name", "parameters", "additionalProperties", 0));
-    }
-    int most = p->request->one_call ? 1 : 16;
-    return json_pack("{s:s, s:i, s:i, s:{s:o}}", "type", "array", "minItems", 1, "maxItems", most, "items", "anyOf",
-                     any);
-}
-
 static enum qr_status force_tool(struct qr_openai_parse *p)
 {
-    json_t *schema = tool_schema(p);
+    json_t *schema = qr_openai_tool_schema(p);
     const struct wish wish = {.any = true, .form = QR_FORM_JSON_SCHEMA, .field = "tool_choice", .value = schema};
     enum qr_status status = schema ? make_text(p, &wish) : qr_openai_no_memory(p, "tool_choice");
     json_decref(schema);

@@ -26,4 +26,6 @@ enum qr_status qr_openai_read_ids(struct qr_openai_parse *p, const char *key, co
 enum qr_status qr_openai_read_prompts(struct qr_openai_parse *p);
 /* openai_format.c: what the answer must look like. */
 enum qr_status qr_openai_read_format(struct qr_openai_parse *p);
+/* What the answer must be by the schemas of the tools: see enum qr_tool_format. NULL: out of memory. */
+json_t *qr_openai_tool_schema(const struct qr_openai_parse *parse);
 #endif

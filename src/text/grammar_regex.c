@@ -76,8 +76,8 @@ struct qr_re *qr_re_text(struct qr_gr_builder *b, const char *ascii, size_t n)
 
 static struct qr_re *refuse(struct parser *p, enum qr_status status, const char *what)
 {
-    qr_gr_fail(p->b, status, "%s: the pattern has %s at character %zu, which is not supported; rewrite it", p->where,
-               what, (size_t)(p->s - p->start));
+    qr_gr_fail(p->b, status, "%s: the pattern has %s at character %zu%s", p->where, what, (size_t)(p->s - p->start),
+               status == QR_UNSUPPORTED ? ", which is not supported; rewrite it" : "");
     return NULL;
 }
 
@@ -200,7 +200,7 @@ static bool class_item(struct parser *p, int32_t *cp, struct qr_cp_set *set)
     if (next_is(p, "\\"))
         return escape(p, true, cp, set);
     if (p->s == p->end) {
-        refuse(p, QR_INVALID, "an open [");
+        refuse(p, QR_INVALID, "a [ that nothing closes");
         return false;
     }
     *cp = qr_utf8_get(p->s, &len);
@@ -228,7 +228,7 @@ static struct qr_re *class(struct parser *p)
             if (!class_item(p, &hi, &set))
                 return NULL;
             if (hi < lo)
-                return refuse(p, QR_INVALID, "a class range that is no range");
+                return refuse(p, QR_INVALID, "a range in [] whose end lies before its start or that is none");
         }
         if (n + (lo < 0 ? set.n : 1) > room) { /* sets grow it */
             size_t more = (n + set.n + 1) * 2;
@@ -273,7 +273,7 @@ static struct qr_re *group(struct parser *p)
     re = alternatives(p);
     p->depth--;
     if (re && !next_is(p, ")"))
-        return refuse(p, QR_INVALID, "an open (");
+        return refuse(p, QR_INVALID, "a ( that nothing closes");
     return re;
 }
 

@@ -1,17 +1,17 @@
 """Clients that people have, unchanged, against `quire serve` with the default model: lm-eval, LangChain, aiperf.
 
-lm-eval and aiperf bring half a gigabyte of packages (but no torch): they are in requirements-clients.txt, which
-`make test-long` installs; without them their tests are skipped."""
+lm-eval and aiperf bring a gigabyte of packages (but no torch): `make clients`, which `make test-long` runs, installs them into
+build/venv-clients; without them their tests are skipped. QUIRE_CLIENTS names another environment that has them."""
 
 import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from conftest import ROOT
 from server import Server
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
@@ -27,6 +27,13 @@ def server(quire, default_model):
 @pytest.fixture(scope="module")
 def name(server):
     return server.json("/v1/models")["data"][0]["id"]
+
+
+def program(name):
+    found = Path(os.environ.get("QUIRE_CLIENTS") or ROOT / "build" / "venv-clients") / "bin" / name
+    if not found.exists():
+        pytest.skip(f"{found} is not installed: make clients")
+    return found
 
 
 # ---------------------------------------------------------------- lm-eval
@@ -75,14 +82,14 @@ metric_list: [{{metric: exact_match}}]
 
 def lm_eval(server, name, tmp_path, yaml, model, path, *more):
     """Runs a task over FACTS as its users do, returns the samples' records in the order of FACTS."""
-    pytest.importorskip("lm_eval")
+    lm_eval_program = program("lm_eval")
     data, tasks, out = tmp_path / "data.jsonl", tmp_path / "tasks", tmp_path / "out"
     tasks.mkdir()
     data.write_text("".join(json.dumps({"question": q, "choices": c, "answer": a}) + "\n" for q, c, a in FACTS))
     (tasks / "own.yaml").write_text(yaml.format(task="own_facts", data=data))
     arguments = f"model={name},base_url=http://127.0.0.1:{server.port}{path},num_concurrent=4,max_retries=1"
     done = subprocess.run(
-        [sys.executable, "-m", "lm_eval", "run", "--model", model, "--model_args", arguments, "--tasks", "own_facts",
+        [lm_eval_program, "run", "--model", model, "--model_args", arguments, "--tasks", "own_facts",
          "--include_path", tasks, "--output_path", out, "--log_samples", "--batch_size", "1", *more],
         capture_output=True, timeout=300, env={**os.environ, **OFFLINE, "HF_HOME": str(tmp_path / "hf")},
     )  # fmt: skip
@@ -142,9 +149,8 @@ def test_lm_eval_generates_by_chat(server, name, tmp_path):
 @pytest.fixture
 def langchain(server, name):
     package = pytest.importorskip("langchain_openai")
-    return lambda **more: package.ChatOpenAI(
-        base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none", model=name, temperature=0, max_tokens=30, **more
-    )
+    options = {"base_url": f"http://127.0.0.1:{server.port}/v1", "api_key": "none", "model": name, "temperature": 0}
+    return lambda **more: package.ChatOpenAI(**{**options, "max_tokens": 30, **more})
 
 
 def test_langchain_invoke_stream_and_batch(langchain, server):
@@ -173,25 +179,30 @@ def test_langchain_structured_output_and_tools(langchain):
         inhabitants: int = pydantic.Field(ge=0, le=99)
 
     for method in ("json_schema", "function_calling"):
-        city = langchain().with_structured_output(City, method=method).invoke("Describe Paris.")
+        city = langchain(max_tokens=400).with_structured_output(City, method=method).invoke("Describe Paris.")
         assert isinstance(city, City) and 0 <= city.inhabitants <= 99
-    answer = langchain().bind_tools([City], tool_choice="City").invoke("Describe Paris.")
+    answer = langchain(max_tokens=400).bind_tools([City], tool_choice="City").invoke("Describe Paris.")
     (call,) = answer.tool_calls
     assert call["name"] == "City" and City(**call["args"])
 
 
 # ---------------------------------------------------------------- a load client
 
-def test_aiperf(server, name, tmp_path):
+def test_aiperf(server, name, tmp_path, shared):
     """NVIDIA's load client: every request of a small load is answered, and it reads what it measures from the stream."""
-    program = shutil.which("aiperf", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    if not program:
-        pytest.skip("aiperf is not installed")
+    cache = tmp_path / "hf" / "hub" / "models--own--tokenizer"  # it wants one, though the server's counts are asked for
+    shutil.copytree(shared / "tokenizers" / "qwen2.5", cache / "snapshots" / ("0" * 40))
+    (cache / "snapshots" / ("0" * 40) / "config.json").write_text('{"model_type": "qwen2"}')
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text("0" * 40)
+    questions = tmp_path / "questions.jsonl" # of one's own: the tool's synthetic ones ask for a tokenizer from the network
+    questions.write_text("".join(json.dumps({"text": question, "output_length": 8}) + "\n" for question, _, _ in FACTS))
     done = subprocess.run(
-        [program, "profile", "--model", name, "--url", f"http://127.0.0.1:{server.port}", "--endpoint-type", "chat",
-         "--streaming", "--concurrency", "4", "--request-count", "12", "--use-server-token-count",
-         "--tokenizer", "builtin", "--isl", "40", "--osl", "10", "--ui", "none", "--output-artifact-dir", tmp_path],
-        capture_output=True, timeout=300, env={**os.environ, **OFFLINE},
+        [program("aiperf"), "profile", "--model", name, "--url", f"http://127.0.0.1:{server.port}", "--endpoint-type", "chat",
+         "--streaming", "--concurrency", "4", "--request-count", "12", "--use-server-token-count", "--ui", "none",
+         "--tokenizer", "own/tokenizer",
+         "--input-file", questions, "--custom-dataset-type", "single_turn", "--output-artifact-dir", tmp_path],
+        capture_output=True, timeout=300, env={**os.environ, **OFFLINE, "HF_HOME": str(tmp_path / "hf")},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout.decode()[-2000:] + done.stderr.decode()[-2000:]
     (found,) = tmp_path.rglob("profile_export_aiperf.json")

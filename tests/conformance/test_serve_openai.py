@@ -375,6 +375,42 @@ def test_forced_tool_calls(client, name, choice):
         )  # fmt: skip
 
 
+class Stop(pydantic.BaseModel):
+    place: City
+    minutes: int = pydantic.Field(ge=0, le=9)
+
+
+class Trip(pydantic.BaseModel):
+    """A journey."""
+
+    stops: list[Stop] = pydantic.Field(min_length=1, max_length=2)
+    fast: bool | None
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "Trip"}}])
+def test_parameters_with_definitions(client, name, choice):
+    """References of a tool's parameters, as pydantic writes them, lead to the tool's own definitions; arguments that the tool
+    does not list are none."""
+    schema = Trip.model_json_schema()
+    assert "$defs" in schema and "additionalProperties" not in schema
+    tools = [{"type": "function", "function": {"name": "Trip", "parameters": schema}}]
+    if choice == "required":
+        tools.insert(0, TIME)
+    finished = 0
+    for seed in range(4):
+        (answer,) = client.chat.completions.create(
+            model=name, messages=QUESTION, tools=tools, tool_choice=choice, seed=seed, temperature=0.7, max_tokens=500,
+            parallel_tool_calls=False, extra_body={"logit_bias": {}},
+        ).choices  # fmt: skip
+        if answer.finish_reason == "tool_calls":
+            (call,) = answer.message.tool_calls
+            if call.function.name == "Trip":
+                trip = Trip.model_validate_json(call.function.arguments)
+                assert set(json.loads(call.function.arguments)) == {"stops", "fast"} and trip.stops[0].minutes <= 9
+                finished += 1
+    assert finished > 0
+
+
 def test_tools_that_the_template_does_not_show_are_named(client, name):
     """The default model's template knows no tools: the model cannot be told of them, and the client hears so."""
     raw = client.chat.completions.with_raw_response.create(model=name, messages=QUESTION, tools=[TIME], max_tokens=1)
