@@ -85,7 +85,7 @@ def punctuation():
 
 
 def unigram():
-    """As T5, without its precompiled map."""
+    """As T5, but for its precompiled map (test_charsmap.py)."""
     tok = Tokenizer(models.Unigram())
     tok.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase(), normalizers.Strip(True, True)])
     tok.pre_tokenizer = pre.Metaspace(prepend_scheme="always", split=True)
@@ -259,7 +259,7 @@ def test_unknown_tokens(quire, tmp_path):
 
 
 REFUSED = {
-    "normalizer": [{"type": "Nmt"}, {"type": "BertNormalizer"}, {"type": "StripAccents"}, {"type": "Precompiled"}],
+    "normalizer": [{"type": "Nmt"}, {"type": "BertNormalizer"}, {"type": "StripAccents"}],
     "pre_tokenizer": [{"type": "BertPreTokenizer"}, {"type": "UnicodeScripts"}, {"type": "FixedLength", "length": 5}],
     "decoder": [{"type": "WordPiece"}, {"type": "CTC"}, {"type": "BPEDecoder"}, {"type": "ByteLevel"}],
     "post_processor": [{"type": "BertProcessing"}, {"type": "RobertaProcessing"}],
@@ -347,7 +347,7 @@ def test_gguf_t5(quire, built, tmp_path):
     model = write_gguf(tmp_path / "m.gguf", "t5", tokens, scores, [token_type(t) for t in tokens], unk_token_id=value["unk_id"],
                        eos_token_id=tokens.index("</s>"), remove_extra_whitespaces=True)  # fmt: skip
     tok = Tokenizer(models.Unigram(list(zip(tokens, scores)), value["unk_id"], byte_fallback=True))
-    tok.normalizer = normalizers.Sequence([normalizers.Strip(True, True), normalizers.Replace(Regex(" {2,}"), " ")])
+    tok.normalizer = normalizers.Sequence([normalizers.Strip(False, True), normalizers.Replace(Regex(" {2,}"), "▁")])
     tok.pre_tokenizer = pre.Metaspace(prepend_scheme="always", split=True)
     tok.decoder = decoders.Metaspace(prepend_scheme="always", split=True)
     tok.add_special_tokens(["<unk>", "<s>", "</s>"])
