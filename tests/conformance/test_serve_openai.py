@@ -400,7 +400,7 @@ def test_parameters_with_definitions(client, name, choice):
     for seed in range(4):
         (answer,) = client.chat.completions.create(
             model=name, messages=QUESTION, tools=tools, tool_choice=choice, seed=seed, temperature=0.7, max_tokens=500,
-            parallel_tool_calls=False, extra_body={"logit_bias": {}},
+            parallel_tool_calls=False,
         ).choices  # fmt: skip
         if answer.finish_reason == "tool_calls":
             (call,) = answer.message.tool_calls
