@@ -42,6 +42,14 @@ class Quire:
         return json.loads(self.run(*args, **kwargs).stdout)
 
 
+def client_program(name):
+    """A program of requirements-clients.txt; the test is skipped where they are not installed."""
+    found = Path(os.environ.get("QUIRE_CLIENTS") or ROOT / "build" / "venv-clients") / "bin" / name
+    if not found.exists():
+        pytest.skip(f"{found} is not installed: make clients")
+    return found
+
+
 @pytest.fixture(scope="session")
 def quire():
     path = Path(os.environ.get("QUIRE") or ROOT / "build" / "quire")

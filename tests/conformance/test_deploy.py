@@ -1,13 +1,16 @@
 """deploy/: every metric that the dashboard and the autoscaler name is one that the server prints; the options of the
-files are options of `quire serve`."""
+files are options of `quire serve`; the files are what systemd, Kubernetes and hadolint take for right."""
 
 import json
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from conftest import client_program
 from server import Server
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
@@ -47,3 +50,33 @@ def test_options_exist(quire):
     start = re.search(r"ExecStart=(.*)", (DEPLOY / "quire.service").read_text())[1]
     used |= {word for word in shlex.split(start) if word.startswith("--")}
     assert used <= known
+
+
+def run(*words):
+    done = subprocess.run([str(word) for word in words], capture_output=True, timeout=60)
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+def test_the_unit_is_what_systemd_takes(quire, tmp_path):
+    """No unknown key, no bad value; the binary is the one that was built."""
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not installed")
+    unit = tmp_path / "quire.service"
+    text = (DEPLOY / "quire.service").read_text().replace("/usr/local/bin/quire", str(quire.path))
+    unit.write_text(text)
+    assert run("systemd-analyze", "verify", "--man=no", unit) == (0, "")
+    unit.write_text(text.replace("Restart=", "Restrat="))  # it would say so
+    assert "Restrat" in run("systemd-analyze", "verify", "--man=no", unit)[1]
+
+
+def test_the_manifest_is_what_kubernetes_takes(tmp_path):
+    program, manifest = client_program("kubernetes-validate"), DEPLOY / "kubernetes.yaml"
+    code, said = run(program, "--strict", manifest)
+    assert code == 0 and said.count(" passed ") == 4, said
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(manifest.read_text().replace("periodSeconds: 5", "periodSecond: 5"))
+    assert run(program, "--strict", broken)[0] != 0
+
+
+def test_the_image_file_is_clean():
+    assert run(client_program("hadolint"), DEPLOY / "Dockerfile") == (0, "")

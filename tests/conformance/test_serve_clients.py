@@ -7,11 +7,10 @@ import json
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from conftest import client_program
 from server import Server
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
@@ -27,13 +26,6 @@ def server(quire, default_model):
 @pytest.fixture(scope="module")
 def name(server):
     return server.json("/v1/models")["data"][0]["id"]
-
-
-def program(name):
-    found = Path(os.environ.get("QUIRE_CLIENTS") or ROOT / "build" / "venv-clients") / "bin" / name
-    if not found.exists():
-        pytest.skip(f"{found} is not installed: make clients")
-    return found
 
 
 # ---------------------------------------------------------------- lm-eval
@@ -82,7 +74,7 @@ metric_list: [{{metric: exact_match}}]
 
 def lm_eval(server, name, tmp_path, yaml, model, path, *more):
     """Runs a task over FACTS as its users do, returns the samples' records in the order of FACTS."""
-    lm_eval_program = program("lm_eval")
+    lm_eval_program = client_program("lm_eval")
     data, tasks, out = tmp_path / "data.jsonl", tmp_path / "tasks", tmp_path / "out"
     tasks.mkdir()
     data.write_text("".join(json.dumps({"question": q, "choices": c, "answer": a}) + "\n" for q, c, a in FACTS))
@@ -198,7 +190,7 @@ def test_aiperf(server, name, tmp_path, shared):
     questions = tmp_path / "questions.jsonl" # of one's own: the tool's synthetic ones ask for a tokenizer from the network
     questions.write_text("".join(json.dumps({"text": question, "output_length": 8}) + "\n" for question, _, _ in FACTS))
     done = subprocess.run(
-        [program("aiperf"), "profile", "--model", name, "--url", f"http://127.0.0.1:{server.port}", "--endpoint-type", "chat",
+        [client_program("aiperf"), "profile", "--model", name, "--url", f"http://127.0.0.1:{server.port}", "--endpoint-type", "chat",
          "--streaming", "--concurrency", "4", "--request-count", "12", "--use-server-token-count", "--ui", "none",
          "--tokenizer", "own/tokenizer",
          "--input-file", questions, "--custom-dataset-type", "single_turn", "--output-artifact-dir", tmp_path],
