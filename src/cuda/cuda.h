@@ -22,10 +22,11 @@ enum qr_status qr_cuda_device_get(int device, bool context, struct qr_cuda_devic
 
 struct qr_cuda_options {
     int device;
-    bool stream; /* launch every kernel by itself: no graphs */
-    bool logits; /* give logits to the host; else tokens are picked on the device */
-    bool serial; /* no kernel begins while the one before ends */
-    bool plain;  /* only kernels that every device has, as on compute capability 8.0 */
+    bool stream;  /* launch every kernel by itself: no graphs */
+    bool logits;  /* give logits to the host; else tokens are picked on the device */
+    bool serial;  /* no kernel begins while the one before ends */
+    bool plain;   /* only kernels that every device has, as on compute capability 8.0 */
+    bool convert; /* quantised weights become bf16, of the same values: for comparison */
 };
 
 /* plan and pool must outlive exec; pool helps to pack the weights. Allocates what qr_cuda_memory says, and says so

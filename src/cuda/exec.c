@@ -156,8 +156,8 @@ static enum qr_status device_alloc(void *p, uint64_t bytes, const char *what, st
 static enum qr_status check_room(const struct qr_cuda_exec *self, struct qr_err *err)
 {
     const struct qr_cuda_sizes *s = &self->sizes;
-    uint64_t other = s->buffers.bytes + s->x16 + s->q16 + s->work + s->counter + s->part + s->tile_counter +
-                     2 * s->table + s->step + s->place + s->pick + s->sample_work;
+    uint64_t other = s->buffers.bytes + s->x16 + s->q16 + s->work + s->expanded + s->y_part + s->counter + s->part +
+                     s->tile_counter + 2 * s->table + s->step + s->place + s->pick + s->sample_work;
     uint64_t weights = s->tiles + s->n_float * 4, total = weights + s->kv + other; /* each below 2^62 */
     if (total <= self->device.available)
         return QR_OK;
@@ -182,6 +182,8 @@ static enum qr_status allocate(struct qr_cuda_exec *self, struct qr_err *err)
         {&self->x16, s->x16},
         {&self->q16, s->q16},
         {&self->work, s->work},
+        {&self->expanded, s->expanded},
+        {&self->y_part, s->y_part},
         {&self->counter, s->counter},
         {&self->part, s->part},
         {&self->tile_counter, s->tile_counter},
@@ -265,7 +267,7 @@ static enum qr_status create(struct qr_cuda_exec *self, struct qr_pool *pool, st
     }
     self->on.arch = self->device.major * 10 + self->device.minor;
     self->on.n_sm = self->device.n_sm;
-    QR_TRY(qr_cuda_sizes(self->plan, &self->limits, &self->sizes, err));
+    QR_TRY(qr_cuda_sizes(self->plan, &self->limits, self->convert, &self->sizes, err));
     self->sizes.sample_work = qr_sample_work_bytes(self->limits.max_row, (int)self->plan->n_vocab, self->device.major);
     QR_TRY(check_room(self, err));
     QR_CUDA(cudaStreamCreateWithFlags(&self->on.stream, cudaStreamNonBlocking), "making a stream", err);
@@ -273,6 +275,7 @@ static enum qr_status create(struct qr_cuda_exec *self, struct qr_pool *pool, st
             "preparing kernels (is the GPU one of those that this "
             "build was made for?)",
             err);
+    QR_CUDA(qr_cu_prepare_quant(&self->on), "preparing kernels", err);
     QR_TRY(allocate(self, err));
     QR_TRY(send_tables(self, pool, err));
     QR_TRY(qr_cuda_upload(self, pool, err));
@@ -293,6 +296,7 @@ enum qr_status qr_cuda_exec_create(const struct qr_plan *plan, const struct qr_e
     self->samples = !o->logits;
     self->stream = o->stream;
     self->plain = o->plain;
+    self->convert = o->convert;
     self->on.early = !o->serial;
     self->plan = plan;
     self->limits = *limits;

@@ -4,15 +4,18 @@
 #include "cuda/check.h"
 #include "cuda/cuda.h"
 #include "cuda/launch.h"
+#include "cuda/quant.h"
 #include "cuda/sample.h"
 #include "plan/buffers.h"
 
-/* A storage on the device: bf16 in tiles of 16 x 16 (docs/LAYOUT.md). */
+/* A storage on the device: bf16 in tiles of 16 x 16 (docs/LAYOUT.md), or as quantised as it is on the host (quant.h). */
 struct qr_cuda_storage {
     const struct qr_storage *of;
     uint64_t offset; /* bytes into the weights */
     int rows, k;     /* padded to 16 and 64 */
     int cuts;
+    enum qr_cu_quant quant;
+    uint64_t strip; /* bytes of 16 rows */
 };
 
 /* What is known of an op before any step. */
@@ -32,6 +35,7 @@ struct qr_cuda_sizes {
     struct qr_cuda_op *op;   /* [n_op] */
     uint64_t tiles, n_float; /* weights: matrices in bytes, vectors in floats */
     uint64_t x16, q16, work, counter, part, tile_counter, table, step, place, logits_host;
+    uint64_t expanded, y_part;          /* a quantised matrix as bf16, or a part of it; the result of a part */
     uint64_t pick, picked, sample_work; /* what is wanted of a step's rows, packed; what came out of them; scratch */
     uint64_t page, pool, block, kv;     /* a page; K or V of a layer; a block over all layers; all */
     int n_head, group;                  /* query heads; a KV head's */
@@ -76,6 +80,8 @@ struct qr_cuda_exec {
     uint8_t *memory; /* the one allocation of all that is not weights or KV */
     uint8_t *tiles, *kv;
     float *vectors, *cos, *sin, *part, *work;
+    uint8_t *expanded;
+    float *y_part;
     uint8_t *activation, *x16, *q16; /* inputs of LINEAR and ATTENTION in 16 bits */
     unsigned *counter, *tile_counter;
     int32_t *step, *place;
@@ -88,6 +94,7 @@ struct qr_cuda_exec {
     int first, n_slot; /* ring of the steps in flight */
 
     bool stream, plain; /* no graphs; no kernels for this device alone */
+    bool convert;       /* every weight becomes bf16 */
     struct qr_cuda_graph graph[QR_CUDA_GRAPHS];
     uint64_t turn;
     uint64_t n_launch;
@@ -98,7 +105,8 @@ struct qr_cuda_exec {
 };
 
 /* memory.c */
-enum qr_status qr_cuda_sizes(const struct qr_plan *plan, const struct qr_exec_limits *limits,
+/* convert: every weight becomes bf16. */
+enum qr_status qr_cuda_sizes(const struct qr_plan *plan, const struct qr_exec_limits *limits, bool convert,
                              struct qr_cuda_sizes *sizes, struct qr_err *err);
 void qr_cuda_sizes_free(struct qr_cuda_sizes *sizes);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/checked.h"
 #include "cuda/exec.h"
+#include "cuda/quant_pack.h"
 
 #define ALIGN        256
 #define MODULES      (UINT64_C(48) << 20) /* code of the kernels and the driver's own, seen on an H200 */
@@ -29,7 +30,7 @@ uint64_t qr_cuda_block_bytes(const struct qr_plan *plan, enum qr_dtype kv_type)
 
 /* ---------------------------------------------------------------- weights */
 
-static enum qr_status add_storage(struct qr_cuda_sizes *sizes, const struct qr_storage *of, int *index,
+static enum qr_status add_storage(struct qr_cuda_sizes *sizes, const struct qr_storage *of, bool convert, int *index,
                                   struct qr_err *err)
 {
     for (int i = 0; i < sizes->n_storage; i++)
@@ -39,11 +40,18 @@ static enum qr_status add_storage(struct qr_cuda_sizes *sizes, const struct qr_s
         }
     const struct qr_segment *last = &of->segment[of->n_segment - 1];
     uint64_t rows = ((uint64_t)last->row + last->n_row + 15) / 16 * 16, k = ((uint64_t)of->n_col + 63) / 64 * 64, bytes;
-    if (rows > INT32_MAX || k > INT32_MAX || !product(rows, k, 2, &bytes))
+    enum qr_cu_quant quant = convert ? QR_CU_NO_QUANT : qr_cuda_quant_type(of);
+    uint64_t strip = k > INT32_MAX ? 0 : qr_cu_strip_bytes(quant, (int)k);
+    if (rows > INT32_MAX || k > INT32_MAX || strip > INT32_MAX || !product(rows / 16, strip, 1, &bytes))
         return qr_fail(err, QR_LIMIT, "%s of %u x %u is too large for the GPU", of->name, of->n_row, of->n_col);
     *index = sizes->n_storage;
-    sizes->storage[sizes->n_storage++] = (struct qr_cuda_storage){
-        .of = of, .offset = sizes->tiles, .rows = (int)rows, .k = (int)k, .cuts = qr_cu_cuts((int)rows, (int)k)};
+    sizes->storage[sizes->n_storage++] = (struct qr_cuda_storage){.of = of,
+                                                                  .offset = sizes->tiles,
+                                                                  .rows = (int)rows,
+                                                                  .k = (int)k,
+                                                                  .cuts = qr_cu_cuts((int)rows, (int)k),
+                                                                  .quant = quant,
+                                                                  .strip = strip};
     if (!qr_add_u64(sizes->tiles, bytes, &sizes->tiles))
         return qr_fail(err, QR_LIMIT, "the weights take more than 2^64 bytes");
     return QR_OK;
@@ -56,13 +64,29 @@ static uint64_t add_vector(struct qr_cuda_sizes *sizes, uint64_t n)
     return at;
 }
 
-static enum qr_status size_op(const struct qr_plan *plan, const struct qr_exec_limits *l, int i,
+/* Room for the parts of a quantised matrix that are bf16 for a while. */
+static bool size_expanded(const struct qr_weight *weight, const struct qr_cuda_storage *s, int n,
+                          struct qr_cuda_sizes *sizes)
+{
+    int rows = qr_cu_quant_rows((int)weight->n_row, s->k);
+    uint64_t expanded, y_part = 0;
+    if (s->quant == QR_CU_NO_QUANT)
+        return true;
+    if (!product((uint64_t)rows, (uint64_t)s->k, 2, &expanded) ||
+        ((uint32_t)rows < weight->n_row && !product((uint64_t)rows, (uint64_t)n, 4, &y_part)))
+        return false;
+    sizes->expanded = expanded > sizes->expanded ? expanded : sizes->expanded;
+    sizes->y_part = y_part > sizes->y_part ? y_part : sizes->y_part;
+    return true;
+}
+
+static enum qr_status size_op(const struct qr_plan *plan, const struct qr_exec_limits *l, bool convert, int i,
                               struct qr_cuda_sizes *sizes, struct qr_err *err)
 {
     const struct qr_op *op = &plan->op[i];
     struct qr_cuda_op *bound = &sizes->op[i];
     if (op->code == QR_OP_EMBED || op->code == QR_OP_LINEAR)
-        QR_TRY(add_storage(sizes, op->weight->storage, &bound->storage, err));
+        QR_TRY(add_storage(sizes, op->weight->storage, convert, &bound->storage, err));
     for (int s = 0; s < 2; s++)
         if (op->scale[s])
             bound->vector[s] = add_vector(sizes, op->scale[s]->n);
@@ -80,7 +104,7 @@ static enum qr_status size_op(const struct qr_plan *plan, const struct qr_exec_l
     const struct qr_cuda_storage *s = &sizes->storage[bound->storage];
     int n = plan->value[op->in[0]].rows == QR_ROWS_T ? l->max_token : l->max_row;
     uint64_t x16, work = qr_cu_linear_work((int)op->weight->n_row, s->cuts, n);
-    if (!product((uint64_t)n, (uint64_t)s->k, 2, &x16))
+    if (!product((uint64_t)n, (uint64_t)s->k, 2, &x16) || !size_expanded(op->weight, s, n, sizes))
         return qr_fail(err, QR_LIMIT, "a step of %d tokens is too large: lower the limit", n);
     sizes->x16 = x16 > sizes->x16 ? x16 : sizes->x16;
     sizes->work = work > sizes->work ? work : sizes->work;
@@ -140,7 +164,7 @@ static bool size_step(const struct qr_exec_limits *l, struct qr_cuda_sizes *size
     return product(sizes->step_words, 4, 1, &sizes->step) && product((uint64_t)l->n_place + 1, 4, 1, &sizes->place);
 }
 
-enum qr_status qr_cuda_sizes(const struct qr_plan *plan, const struct qr_exec_limits *limits,
+enum qr_status qr_cuda_sizes(const struct qr_plan *plan, const struct qr_exec_limits *limits, bool convert,
                              struct qr_cuda_sizes *sizes, struct qr_err *err)
 {
     memset(sizes, 0, sizeof *sizes);
@@ -149,7 +173,7 @@ enum qr_status qr_cuda_sizes(const struct qr_plan *plan, const struct qr_exec_li
     sizes->op = calloc((size_t)plan->n_op, sizeof *sizes->op);
     enum qr_status status = sizes->storage && sizes->op ? QR_OK : qr_fail(err, QR_NOMEM, "out of memory for the plan");
     for (int i = 0; i < plan->n_op && status == QR_OK; i++)
-        status = size_op(plan, limits, i, sizes, err);
+        status = size_op(plan, limits, convert, i, sizes, err);
     if (status == QR_OK) {
         sizes->page = page_bytes(plan);
         sizes->block = qr_cuda_block_bytes(plan, limits->kv_type);
@@ -187,12 +211,12 @@ enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_l
 {
     struct qr_cuda_sizes s;
     memset(memory, 0, sizeof *memory);
-    QR_TRY(qr_cuda_sizes(plan, limits, &s, err));
+    QR_TRY(qr_cuda_sizes(plan, limits, false, &s, err));
     *memory = (struct qr_cuda_memory){
         .weights = s.tiles + s.n_float * 4,
         .kv = s.kv,
         .activations = s.buffers.bytes + s.x16 + s.q16,
-        .workspace = s.work + s.counter + s.part + s.tile_counter,
+        .workspace = s.work + s.expanded + s.y_part + s.counter + s.part + s.tile_counter,
         .tables = 2 * s.table,
         .step = s.step + s.place + s.pick,
         .modules = MODULES,

@@ -1,10 +1,11 @@
-/* upload.c - weights from the host's panels to the device's tiles of bf16, packed by all threads into pinned memory, one
- * half of which is filled while the other one travels. */
+/* upload.c - weights from the host's panels to the device's tiles of bf16, or quantised as they are, packed by all threads
+ * into pinned memory, one half of which is filled while the other one travels. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/half.h"
 #include "base/pack.h"
 #include "cuda/exec.h"
+#include "cuda/quant_pack.h"
 
 #define HALF ((uint64_t)16 << 20)
 
@@ -51,7 +52,7 @@ struct packing {
     uint32_t first, n; /* strips */
     float *row;        /* [n_worker][max columns] */
     size_t row_stride;
-    uint16_t *to;
+    uint8_t *to;
 };
 
 static void pack_part(void *ctx, int worker, int n_worker)
@@ -65,8 +66,15 @@ static void pack_part(void *ctx, int worker, int n_worker)
         const struct qr_segment *segment = of->segment;
         while (row >= segment->row + (segment->n_row + 15) / 16 * 16)
             segment++;
-        pack_strip(segment, of->n_col, (row - segment->row) / 16, p->storage->k,
-                   p->row + p->row_stride * (size_t)worker, p->to + (size_t)i * (size_t)p->storage->k * 16);
+        uint32_t strip = (row - segment->row) / 16;
+        uint8_t *to = p->to + i * p->storage->strip;
+        if (p->storage->quant)
+            qr_cuda_quant_strip(p->storage->quant,
+                                (const uint8_t *)segment->data + strip * qr_panel_bytes(segment->type, of->n_col),
+                                of->n_col, p->storage->k, to);
+        else
+            pack_strip(segment, of->n_col, strip, p->storage->k, p->row + p->row_stride * (size_t)worker,
+                       (uint16_t *)(void *)to);
     }
 }
 
@@ -83,13 +91,13 @@ static enum qr_status send_storage(struct qr_cuda_exec *exec, const struct qr_cu
     for (int i = 0; i < s->of->n_segment; i++)
         if (!s->of->segment[i].data || s->of->segment[i].packing != QR_PANEL16)
             return qr_fail(err, QR_INTERNAL, "%s is not loaded in panels", s->of->name);
-    uint64_t strip_bytes = (uint64_t)s->k * 32;
+    uint64_t strip_bytes = s->strip;
     uint32_t n_strip = (uint32_t)s->rows / 16, most = (uint32_t)(stage->half / strip_bytes);
     p->storage = s;
     for (p->first = 0; p->first < n_strip; p->first += p->n) {
         int half = stage->next++ % 2;
         p->n = n_strip - p->first < most ? n_strip - p->first : most;
-        p->to = (uint16_t *)(void *)(stage->memory + (uint64_t)half * stage->half);
+        p->to = stage->memory + (uint64_t)half * stage->half;
         QR_CUDA(cudaEventSynchronize(stage->sent[half]), "sending weights", err);
         qr_pool_run(pool, pack_part, p);
         QR_CUDA(cudaMemcpyAsync(exec->tiles + s->offset + p->first * strip_bytes, p->to, p->n * strip_bytes,
@@ -138,7 +146,7 @@ enum qr_status qr_cuda_upload(struct qr_cuda_exec *exec, struct qr_pool *pool, s
     struct stage stage = {.half = HALF};
     struct packing p = {0};
     for (int i = 0; i < exec->sizes.n_storage; i++) {
-        uint64_t strip = (uint64_t)exec->sizes.storage[i].k * 32;
+        uint64_t strip = exec->sizes.storage[i].strip;
         stage.half = strip > stage.half ? strip : stage.half;
         p.row_stride =
             (size_t)exec->sizes.storage[i].k > p.row_stride ? (size_t)exec->sizes.storage[i].k : p.row_stride;

@@ -53,7 +53,7 @@ static cudaError_t embed(const struct walk *w)
                             .cols = (int)w->op->weight->n_col,
                             .n = w->shape->n_token};
     a.x = value_at(w, w->op->out[0], &a.x_stride);
-    return qr_cu_run_embed(&w->exec->on, &a);
+    return s->quant ? qr_cu_run_embed_quant(&w->exec->on, &a, s->quant) : qr_cu_run_embed(&w->exec->on, &a);
 }
 
 static cudaError_t norm(const struct walk *w)
@@ -133,7 +133,7 @@ static cudaError_t linear(const struct walk *w)
         if (e)
             return e;
     }
-    struct qr_cu_linear a = {.tiles = exec->tiles + s->offset + (uint64_t)op->weight->row * (uint64_t)s->k * 2,
+    struct qr_cu_linear a = {.tiles = exec->tiles + s->offset + op->weight->row / 16 * s->strip,
                              .rows = (int)op->weight->n_row,
                              .k = s->k,
                              .cuts = s->cuts,
@@ -143,7 +143,10 @@ static cudaError_t linear(const struct walk *w)
                              .work = exec->work,
                              .counter = exec->counter};
     a.y = value_at(w, op->out[0], &a.y_stride);
-    return qr_cu_run_linear(&exec->on, &a);
+    if (s->quant == QR_CU_NO_QUANT)
+        return qr_cu_run_linear(&exec->on, &a);
+    struct qr_cu_quant_linear q = {.linear = a, .type = s->quant, .expanded = exec->expanded, .y_part = exec->y_part};
+    return qr_cu_run_linear_quant(&exec->on, &q);
 }
 
 /* Pages of a layer: all blocks of K, then all of V. */

@@ -35,7 +35,8 @@ struct qr_exec_limits gpu_limits(enum qr_dtype kv_type)
                                    .kv_type = kv_type};
 }
 
-void gpu_open(struct runner *r, const struct model *model, struct setting setting, enum way way)
+void gpu_open_as(struct runner *r, const struct model *model, struct setting setting,
+                 const struct qr_cuda_options *options)
 {
     struct qr_err err;
     struct setting host = setting;
@@ -45,9 +46,14 @@ void gpu_open(struct runner *r, const struct model *model, struct setting settin
     qr_exec_destroy(r->exec);
     r->exec = NULL;
     struct qr_exec_limits limits = gpu_limits(setting.kv_type);
-    struct qr_cuda_options options = {.stream = way == BY_STREAM, .plain = way == PLAINLY, .logits = true};
-    if (qr_cuda_exec_create(r->plan, &limits, &options, r->pool, &r->exec, &err) != QR_OK)
+    if (qr_cuda_exec_create(r->plan, &limits, options, r->pool, &r->exec, &err) != QR_OK)
         fail_msg("CUDA executor: %s", err.message);
+}
+
+void gpu_open(struct runner *r, const struct model *model, struct setting setting, enum way way)
+{
+    struct qr_cuda_options options = {.stream = way == BY_STREAM, .plain = way == PLAINLY, .logits = true};
+    gpu_open_as(r, model, setting, &options);
 }
 
 float *gpu_logits(const struct model *model, struct setting setting, enum way way, const int32_t *token, int n,

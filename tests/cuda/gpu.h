@@ -12,6 +12,8 @@ struct qr_exec_limits gpu_limits(enum qr_dtype kv_type);
 enum way { BY_GRAPH, BY_STREAM, PLAINLY, N_WAY };
 /* isa and n_thread of the setting are for the host's part. */
 void gpu_open(struct runner *runner, const struct model *model, struct setting setting, enum way way);
+void gpu_open_as(struct runner *runner, const struct model *model, struct setting setting,
+                 const struct qr_cuda_options *options);
 /* Logits [n, n_vocab] of one sequence: n - n_decode tokens in chunks, then one by one; malloc'ed. */
 float *gpu_logits(const struct model *model, struct setting setting, enum way way, const int32_t *token, int n,
                   int n_decode, int chunk);

@@ -1,0 +1,65 @@
+// embed_quant.cu - EMBED from a quantised matrix (quant.h): the numbers of base/dequant.c, operation by operation, rounded to bf16.
+#include <cuda_fp16.h>
+#include "cuda/launch.cuh"
+#include "cuda/quant.h"
+
+static __device__ inline float half_at(const uint8_t *p)
+{
+    return __half2float(*(const __half *)p);
+}
+
+template <qr_cu_quant TYPE> static __device__ inline float weight_at(const uint8_t *strip, int units, int r, int c)
+{
+    const int unit = c / 64, block = c % 64 / 32, lane = r / 2 * 4 + c % 8 / 2, row = r % 2, part = c % 32 / 8;
+    const uint8_t *code = strip + (size_t)unit * QR_CU_CODE_BYTES(TYPE) + lane * 16;
+    const uint8_t *scales = strip + (size_t)units * QR_CU_CODE_BYTES(TYPE) + (size_t)unit * QR_CU_SCALE_BYTES(TYPE);
+    const uint8_t *scale = scales + (r / 2 * 4 + block * 2 + row) * (QR_CU_SCALE_BYTES(TYPE) / 32);
+    if (TYPE == QR_CU_Q8_0) {
+        int q = (int)code[block * 512 + (part / 2 * 2 + row) * 4 + part % 2 * 2 + c % 2] - 128;
+        return __fmul_rn((float)q, half_at(scale));
+    }
+    int q = code[(block * 2 + row) * 4 + c % 2 * 2 + part / 2] >> part % 2 * 4 & 15;
+    if (TYPE == QR_CU_Q4_0)
+        return __fmul_rn(half_at(scale), (float)(q - 8));
+    if (TYPE == QR_CU_Q4_1)
+        return __fadd_rn(__fmul_rn(half_at(scale), (float)q), half_at(scale + 2));
+    const uint8_t *of = strip + (size_t)units * (QR_CU_CODE_BYTES(TYPE) + QR_CU_SCALE_BYTES(TYPE)) + unit / 4 * 64 + r * 4;
+    float d = __fmul_rn(half_at(of), (float)scale[0]), m = __fmul_rn(half_at(of + 2), (float)scale[1]);
+    return __fsub_rn(__fmul_rn(d, (float)q), m);
+}
+
+template <qr_cu_quant TYPE>
+static __global__ void embed_quant(const __grid_constant__ qr_cu_embed a, size_t strip_bytes)
+{
+    begin();
+    int t = blockIdx.x, id = a.token[t];
+    if (id < 0)
+        id = a.place[-1 - id];
+    if (id < 0 || id >= a.n_row)
+        id = 0; // a row whose choice failed; its request ends
+    const int row = a.row + id;
+    const uint8_t *strip = (const uint8_t *)a.tiles + row / 16 * strip_bytes;
+    for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
+        a.x[(size_t)t * a.x_stride + c] =
+            __bfloat162float(__float2bfloat16_rn(weight_at<TYPE>(strip, a.k / 64, row % 16, c)));
+}
+
+extern "C" cudaError_t qr_cu_run_embed_quant(const struct qr_cu_on *on, const struct qr_cu_embed *a,
+                                             enum qr_cu_quant type)
+{
+    auto run = [&](auto kernel) {
+        return a->n ? launch(on, kernel, a->n, 256, 0, *a, (size_t)qr_cu_strip_bytes(type, a->k)) : cudaSuccess;
+    };
+    switch (type) {
+    case QR_CU_Q8_0:
+        return run(embed_quant<QR_CU_Q8_0>);
+    case QR_CU_Q4_0:
+        return run(embed_quant<QR_CU_Q4_0>);
+    case QR_CU_Q4_1:
+        return run(embed_quant<QR_CU_Q4_1>);
+    case QR_CU_Q4_K:
+        return run(embed_quant<QR_CU_Q4_K>);
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
