@@ -221,8 +221,10 @@ static enum qr_status load_tokenizer(struct qr_model *model, const char *dir, co
         free(json.data);
         return status; /* its message names the file */
     }
-    if (gguf)
-        return qr_tokenizer_from_gguf(gguf, &model->tok, err);
+    if (gguf) {
+        enum qr_status status = qr_tokenizer_from_gguf(gguf, &model->tok, err);
+        return status == QR_OK ? QR_OK : qr_err_prefix(err, status, "%.200s", model->path);
+    }
     if (dir)
         return qr_fail(err, QR_NOTFOUND, "there is no tokenizer.json in %.300s: give token ids in place of text", dir);
     return qr_fail(err, QR_NOTFOUND, "%.200s has no tokenizer: give token ids in place of text", model->path);

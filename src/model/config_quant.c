@@ -56,6 +56,7 @@ static enum qr_status read_fp8(const json_t *q, struct qr_quant *out, struct qr_
 {
     const json_t *block = json_object_get(q, "weight_block_size");
     const char *format = "e4m3";
+    int64_t rows, cols;
 
     out->method = QR_QUANT_FP8;
     QR_TRY(qr_json_string(q, "fmt", &format, err));
@@ -63,12 +64,13 @@ static enum qr_status read_fp8(const json_t *q, struct qr_quant *out, struct qr_
         return qr_fail(err, QR_UNSUPPORTED, "\"fp8\" of fmt %s is not supported; quire reads e4m3", format);
     if (!block || json_is_null(block))
         return QR_OK;
-    out->block_rows = (int32_t)json_integer_value(json_array_get(block, 0));
-    out->block_cols = (int32_t)json_integer_value(json_array_get(block, 1));
-    if (json_array_size(block) != 2 || out->block_rows < 1 || out->block_rows > 1 << 20 || out->block_cols < 32 ||
-        out->block_cols > 1 << 20 || out->block_cols % 32 != 0)
+    rows = json_integer_value(json_array_get(block, 0));
+    cols = json_integer_value(json_array_get(block, 1));
+    if (json_array_size(block) != 2 || rows < 1 || rows > 1 << 20 || cols < 32 || cols > 1 << 20 || cols % 32 != 0)
         return qr_fail(err, QR_UNSUPPORTED,
                        "\"weight_block_size\" must be two numbers, the second a multiple of 32, as in [128, 128]");
+    out->block_rows = (int32_t)rows;
+    out->block_cols = (int32_t)cols;
     return QR_OK;
 }
 

@@ -45,6 +45,8 @@ static enum qr_status read_bpe(const json_t *model, struct qr_json_span vocab, s
         QR_TRY(refuse_option(model, "byte_fallback", err));
     if (!vocab.s)
         return qr_fail(err, QR_FORMAT, "its model has no \"vocab\"");
+    if (!merges.s && json_object_get(model, "merges"))
+        return qr_fail(err, QR_FORMAT, "its model's \"merges\" are no list");
     QR_TRY(qr_tokenizer_read_vocab(vocab, &tok->vocab, err));
     QR_TRY(qr_tokenizer_read_merges(merges, &tok->vocab, &tok->bpe, err));
     tok->bpe.chars = tok->text;
