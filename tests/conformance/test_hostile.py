@@ -117,3 +117,30 @@ def test_right_files(quire, tmp_path):
         for command in COMMANDS:
             status, err, _, _ = call(str(quire.path), command, path, tmp_path, b"a" if command == "tokenize" else None)
             assert status == 0, (path, command, err)
+
+
+@pytest.mark.parametrize("name", ["m.gguf", "m"])
+def test_cut_while_it_is_read(quire, tmp_path, name):
+    """The file loses its end, or all, some milliseconds after the start: an error or the whole answer, and no signal."""
+    whole, path = tmp_path / f"whole-{name}", tmp_path / name
+    quire.run("synth", "tiny-llama", whole, "--dtype", "F32")
+    ids = ["--prompt-ids", "3,4,5", "-n", "40", "--threads", "2", "--temperature", "0", "--ignore-eos"]
+    right = quire.run("complete", whole, *ids).stdout
+    ends = collections.Counter()
+    for step in range(60 if LONG else 24):
+        shutil.rmtree(path, ignore_errors=True)
+        path.unlink(missing_ok=True)
+        file = path
+        if name == "m":
+            shutil.copytree(whole, path)
+            file = path / "model.safetensors"
+        else:
+            shutil.copyfile(whole, path)
+        process = subprocess.Popen([str(quire.path), "complete", str(path), *ids], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+        time.sleep(step * 0.0015 * (10 if SANITIZED else 1))
+        os.truncate(file, (0, 5000, file.stat().st_size // 2)[step % 3])
+        out, err = process.communicate(timeout=120)
+        ends[process.returncode] += 1
+        assert process.returncode in (0, 1), (step, err)
+        assert out == right if process.returncode == 0 else err.startswith(b"error: ") and err.count(b"\n") == 1, (step, err)
+    print(dict(ends))
