@@ -66,7 +66,7 @@ static void take(struct answer *a, const struct qr_event *event)
     }
 }
 
-void listen(struct qr_engine *engine, struct answer *answers, int n)
+void await_answers(struct qr_engine *engine, struct answer *answers, int n)
 {
     int left = 0;
     for (int i = 0; i < n; i++)
@@ -91,7 +91,7 @@ void listen(struct qr_engine *engine, struct answer *answers, int n)
 void ask_alone(struct qr_engine *engine, const struct qr_request *request, struct answer *answer)
 {
     *answer = (struct answer){.request = ask(engine, request)};
-    listen(engine, answer, 1);
+    await_answers(engine, answer, 1);
 }
 
 void answer_free(struct answer *answer)

@@ -24,9 +24,10 @@ struct answer {
 struct qr_request ask_request(const int32_t *prompt, size_t n, int max_tokens);
 /* Submits; fails the test when it is refused. The answer is one of `choice` (a request with n has n answers). */
 uint64_t ask(struct qr_engine *engine, const struct qr_request *request);
-/* Takes events until all n answers, whose request and choice are set, are done. */
-void listen(struct qr_engine *engine, struct answer *answers, int n);
-/* ask and listen for one. */
+/* Takes events until all n answers, whose request and choice are set, are done. (A test's own `listen` would take the place of the
+ * system's in every library that the process loads, the GPU's driver among them.) */
+void await_answers(struct qr_engine *engine, struct answer *answers, int n);
+/* ask, and wait for one. */
 void ask_alone(struct qr_engine *engine, const struct qr_request *request, struct answer *answer);
 void answer_free(struct answer *answer);
 /* The same ids, log-probabilities bit for bit, text and end? */

@@ -151,7 +151,7 @@ static void a_broken_constraint_ends_one_request(void **state)
             r.constraint = &c;
             a[0] = (struct answer){.request = ask(engine, &r)};
             a[1] = (struct answer){.request = ask(engine, &other)};
-            listen(engine, a, 2);
+            await_answers(engine, a, 2);
             assert_int_equal(a[0].finish, QR_FINISH_ERROR);
             assert_int_equal(a[0].error.status, expected[how]);
             assert_true(strlen(a[0].error.message) > 10 && strlen(a[0].error.message) < 200);
@@ -174,7 +174,7 @@ static void requests(struct mixed *m, struct answer *a, struct qr_engine *engine
         m[i].request.n = 1;
         a[i] = (struct answer){.request = ask(engine, &m[i].request)};
     }
-    listen(engine, a, N_REQUEST);
+    await_answers(engine, a, N_REQUEST);
 }
 
 /* Whichever call fails, the requests of that step end with its error, all others are right, and the engine goes on. */
@@ -235,7 +235,7 @@ static void a_cancelled_request_gives_its_blocks_back(void **state)
         usleep((unsigned)(2000 * ahead));
         for (int i = 0; i < 6; i += 2)
             qr_engine_cancel(engine, a[i].request);
-        listen(engine, a, 6);
+        await_answers(engine, a, 6);
         for (int i = 0; i < 6; i++) {
             assert_int_equal(a[i].finish, i % 2 ? QR_FINISH_LENGTH : QR_FINISH_CANCELLED);
             assert_int_equal(a[i].usage.output_tokens, a[i].n);

@@ -94,8 +94,9 @@ static struct qr_engine *engine_for(const struct ground *ground, struct qr_exec_
     parts.no_prefix_cache = round->no_cache;
     if (round->drafts)
         parts.drafter = (struct qr_drafter){.most = round->drafts, .propose = propose};
-    parts.exec = round->run_ahead > 0 ? late_exec(parts.exec, limits, parts.n_vocab, (uint64_t)round->chunk + 7, &spy, NULL)
-                                      : spied_exec(parts.exec, limits, parts.n_vocab, &spy);
+    parts.exec = round->run_ahead > 0
+                     ? late_exec(parts.exec, limits, parts.n_vocab, (uint64_t)round->chunk + 7, &spy, NULL)
+                     : spied_exec(parts.exec, limits, parts.n_vocab, &spy);
     if (qr_engine_start(&parts, &engine, &err) != QR_OK)
         fail_msg("%s", err.message);
     return engine;
@@ -113,7 +114,7 @@ static void each_alone(const struct ground *ground)
         for (int c = 0; c < MAX_CHOICE; c++)
             alone[i * MAX_CHOICE + c] =
                 (struct answer){.request = id, .choice = c, .done = c >= mixed_choices(&mixed[i])};
-        listen(engine, &alone[i * MAX_CHOICE], MAX_CHOICE);
+        await_answers(engine, &alone[i * MAX_CHOICE], MAX_CHOICE);
         for (int c = 0; c < mixed_choices(&mixed[i]); c++) {
             const struct answer *a = &alone[i * MAX_CHOICE + c];
             assert_true(a->finish == QR_FINISH_STOP || a->finish == QR_FINISH_LENGTH);
@@ -139,7 +140,7 @@ static void all_together(const struct ground *ground, const struct round *round)
             together[i * MAX_CHOICE + c] =
                 (struct answer){.request = id, .choice = c, .done = c >= mixed_choices(&mixed[i])};
     }
-    listen(engine, together, N_ANSWER);
+    await_answers(engine, together, N_ANSWER);
     qr_engine_stats(engine, &stats);
     qr_engine_destroy(engine); /* surplus steps may have been on their way */
     printf("%s, cache %s, chunks of %d, %d drafts, %d ahead: %d preempted, %d of %d prompt tokens cached, %d of %d "

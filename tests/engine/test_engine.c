@@ -110,7 +110,7 @@ static void choices_are_as_many_as_asked_for(void **state)
     uint64_t id = ask(engine, &r);
     for (int i = 0; i < 4; i++)
         together[i] = (struct answer){.request = id, .choice = i};
-    listen(engine, together, 4);
+    await_answers(engine, together, 4);
     assert_same_answer(&one, &together[0]);
     for (int i = 1; i < 4; i++) {
         assert_int_equal(together[i].n_prompt, 0); /* once, with the first */
@@ -258,7 +258,7 @@ static void a_cancelled_request_ends_at_once(void **state)
     qr_engine_cancel(engine, a[1].request);
     qr_engine_cancel(engine, 999);
     int at = fake->n_step;
-    listen(engine, a, 3);
+    await_answers(engine, a, 3);
     assert_int_equal(a[1].finish, QR_FINISH_CANCELLED);
     assert_true(a[1].n <= at + 1); /* at most the step in flight and the next */
     assert_int_equal(a[0].finish, QR_FINISH_LENGTH);
@@ -273,7 +273,7 @@ static void a_cancelled_request_ends_at_once(void **state)
     qr_engine_cancel(engine, second);
     qr_engine_cancel(engine, first);
     fake->delay_us = 0;
-    listen(engine, w, 40);
+    await_answers(engine, w, 40);
     for (int i = 0; i < 40; i++) {
         assert_int_equal(w[i].finish, QR_FINISH_CANCELLED);
         answer_free(&w[i]);
@@ -305,7 +305,7 @@ static void a_failure_ends_one_request(void **state)
     p.sampling.prompt_logprobs = 1;
     for (int i = 0; i < 9; i++)
         a[i] = (struct answer){.request = ask(engine, i % 3 == 1 ? &p : &r)};
-    listen(engine, a, 9);
+    await_answers(engine, a, 9);
     for (int i = 0; i < 9; i++) {
         assert_int_equal(a[i].finish == QR_FINISH_ERROR, i % 3 == 1);
         if (i % 3 == 1) {

@@ -51,7 +51,7 @@ static void a_step_allocates_nothing(void **state)
         fake->hold = false;
         wait_steps(engine, (uint64_t)(round + 1) * 300);
         after = fault_allocations();
-        listen(engine, a, 3);
+        await_answers(engine, a, 3);
         for (int i = 0; i < 3; i++)
             answer_free(&a[i]);
     }

@@ -44,7 +44,7 @@ static void ask_with(enum qr_form form, const char *const *text, size_t n_text, 
         a[2 * i + 1] = (struct answer){.request = id, .choice = 1};
     }
     qr_constraint_free(&constraint);
-    listen(engine, a, 20);
+    await_answers(engine, a, 20);
     for (int i = 0; i < 20; i++)
         qr_buf_append(&a[i].text, "", 1);
 }

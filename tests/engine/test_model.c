@@ -90,7 +90,7 @@ static void at_once_equal_alone(void **state)
         engine = make_engine(model, &options[o]);
         for (int i = 0; i < N_REQUEST; i++)
             together[i] = (struct answer){.request = ask(engine, &request[i])};
-        listen(engine, together, N_REQUEST);
+        await_answers(engine, together, N_REQUEST);
         for (int i = 0; i < N_REQUEST; i++) {
             assert_same_answer(&alone[i], &together[i]);
             answer_free(&together[i]);
