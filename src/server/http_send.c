@@ -59,6 +59,16 @@ static void write_head(struct qr_http_conn *c, int status, const char *type, con
     qr_buf_puts(out, "\r\n");
 }
 
+/* Puts bytes behind what is unsent and has them written. libevent would do so by itself; but where bufferevent_socket_new (2.1)
+ * had no memory for its callback on the output, or that one none for its event, it says nothing, and the answer would lie
+ * there until the connection times out. */
+static bool add(struct qr_http_conn *c, const void *data, size_t n)
+{
+    struct evbuffer *out = bufferevent_get_output(c->bev);
+    bool was_empty = evbuffer_get_length(out) == 0;
+    return evbuffer_add(out, data, n) == 0 && (!was_empty || bufferevent_enable(c->bev, EV_WRITE) == 0);
+}
+
 void qr_http_begin(struct qr_http_request *request, int status, const char *type, const char *fields, int64_t length)
 {
     struct qr_http_conn *c = request->conn;
@@ -73,7 +83,7 @@ void qr_http_begin(struct qr_http_request *request, int status, const char *type
     c->chunked = length < 0 && !c->http_1_0;
     qr_buf_init(&head, 0);
     write_head(c, status, type, fields, length, &head);
-    if (head.failed || evbuffer_add(bufferevent_get_output(c->bev), head.data, head.len) != 0)
+    if (head.failed || !add(c, head.data, head.len))
         c->broken = true; /* no memory: what follows must not be taken for an answer */
     qr_buf_free(&head);
 }
@@ -87,17 +97,13 @@ bool qr_http_send(struct qr_http_request *request, const char *data, size_t n)
         qr_http_conn_close(c);
         return false;
     }
-    struct evbuffer *out = bufferevent_get_output(c->bev);
     if (n == 0 || c->is_head)
         return true;
-    bool ok = true;
-    if (c->chunked)
-        ok = evbuffer_add_printf(out, "%zx\r\n", n) > 0;
-    ok = evbuffer_add(out, data, n) == 0 && ok;
-    if (c->chunked)
-        ok = evbuffer_add(out, "\r\n", 2) == 0 && ok;
+    char size[24];
+    bool ok = !c->chunked || add(c, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", n));
+    ok = ok && add(c, data, n) && (!c->chunked || add(c, "\r\n", 2));
     /* Without memory the bytes sent would have a gap: better none. */
-    if (!ok || (c->chunked && evbuffer_get_length(out) > c->http->limits.max_unsent)) {
+    if (!ok || (c->chunked && evbuffer_get_length(bufferevent_get_output(c->bev)) > c->http->limits.max_unsent)) {
         qr_http_conn_close(c);
         return false;
     }
@@ -109,7 +115,7 @@ void qr_http_end(struct qr_http_request *request)
     struct qr_http_conn *c = request->conn;
     if (c->dead)
         return;
-    if (c->chunked && !c->is_head && evbuffer_add(bufferevent_get_output(c->bev), "0\r\n\r\n", 5) != 0)
+    if (c->chunked && !c->is_head && !add(c, "0\r\n\r\n", 5))
         c->broken = true;
     qr_http_conn_enter(c);
     if (c->broken) {

@@ -1,5 +1,7 @@
 /* test_serve.c - the server on an engine without a model: a thousand streams at once, clients that vanish, an engine that
- * hangs and one that only takes long, a full queue, a drain. */
+ * hangs and one that only takes long, a full queue, a drain, a reader that stops. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -9,7 +11,9 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <dirent.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "base/clock.h"
 #include "common/tmp.h"
@@ -50,6 +54,7 @@ struct place { /* a server and its engine */
     struct qr_server *server;
     struct qr_serve_options options;
     int max_waiting; /* requests that wait for a worker; 0: as usual */
+    int stall_ms;    /* 0: as usual */
 };
 
 static void open_place(struct place *p, int max_seq, int step_ms)
@@ -62,6 +67,8 @@ static void open_place(struct place *p, int max_seq, int step_ms)
     p->options.model_name = names;
     p->options.n_model_name = 1;
     p->options.drain_ms = 5000;
+    if (p->stall_ms)
+        p->options.limits.stall_ms = p->stall_ms;
     if (p->max_waiting) {
         p->options.max_waiting = p->max_waiting;
         p->options.n_worker = 1;
@@ -236,6 +243,34 @@ static void clients_vanish(void **state)
     close_place(&p, QR_SERVE_DRAINED);
 }
 
+/* Who asks for a lot and then takes nothing is cut after a while; the server does not hold what it had to say for ever. */
+static void a_reader_that_stops(void **state)
+{
+    static const char get[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    struct place p = {.stall_ms = 500};
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    int small = 4096;
+    (void)state;
+    open_place(&p, 8, 1);
+    int before = n_descriptor();
+    to.sin_port = htons((uint16_t)qr_server_port(p.server));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    for (int i = 0; i < 200; i++) /* pages of 50 KB: more than the system buffers */
+        (void)!send(fd, get, sizeof get - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    double start = qr_now_s();
+    while (n_descriptor() != before + 2 && qr_now_s() < start + 5) /* this one's and the server's */
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    while (n_descriptor() != before + 1 && qr_now_s() < start + 20)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    assert_int_equal(n_descriptor(), before + 1);
+    assert_in_range((int)(10 * (qr_now_s() - start)), 4, SLOW ? 150 : 50);
+    close(fd);
+    close_place(&p, QR_SERVE_DRAINED);
+}
+
 struct later { /* does something to a stub after a while */
     struct stub *stub;
     int after_ms, for_ms;
@@ -371,6 +406,7 @@ int main(void)
         cmocka_unit_test(many_streams),         cmocka_unit_test(clients_vanish),
         cmocka_unit_test(an_engine_that_hangs), cmocka_unit_test(a_step_that_takes_long),
         cmocka_unit_test(a_full_queue),         cmocka_unit_test(a_drain),
+        cmocka_unit_test(a_reader_that_stops),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
