@@ -1,5 +1,6 @@
 """`quire serve` as a process: keys, CORS, configuration, the state while loading, draining, systemd's socket, logs, rest."""
 
+import ctypes
 import json
 import os
 import signal
@@ -176,6 +177,61 @@ def test_a_second_signal_ends_at_once(quire, tiny):
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(5) in (0, 130)
     thread.join()
+    server.stop()
+
+
+def busiest_thread(pid, seconds=0.3):
+    def ticks():
+        found = {}
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/stat") as stat:
+                found[int(tid)] = int(stat.read().rsplit(")", 1)[1].split()[11])
+        return found
+
+    before = ticks()
+    time.sleep(seconds)
+    return max((n - before.get(tid, 0), tid) for tid, n in ticks().items())[1]
+
+
+def test_an_engine_that_hangs_ends_the_process(quire, default_model):
+    """The thread of the engine's loop is stopped inside a step, as a debugger stops one: after 2 seconds without a sign of life
+    the server says so to everybody and ends with 1, so that a supervisor starts it again."""
+    seize, interrupt, any_child = 0x4206, 0x4207, 0x40000000
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    server = Server(quire.path, default_model, "--threads", 1, "--max-num-seqs", 4, "--kv-cache-tokens", 32768)
+    got = []
+    body = {"prompt": "x", "max_tokens": 7000, "ignore_eos": True}
+    threads = [threading.Thread(target=stream_of, args=(server, body, got)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while server.metric("vllm:num_requests_running") < 3:
+        time.sleep(0.01)
+    tid = busiest_thread(server.process.pid)
+    if libc.ptrace(seize, tid, None, None) != 0:
+        server.process.kill()
+        server.stop()
+        pytest.skip(f"no leave to stop a thread: {os.strerror(ctypes.get_errno())}")
+    assert server.ask("/health")[0] == 200
+    start = time.monotonic()
+    assert libc.ptrace(interrupt, tid, None, None) == 0
+    states = set()
+    while 503 not in states and time.monotonic() < start + 10:
+        states.add(server.ask("/health", timeout=5)[0])
+        time.sleep(0.01)
+    assert 503 in states and 1.5 < time.monotonic() - start < 3.5
+    gone = False
+    while not gone and time.monotonic() < start + 20:  # a stopped thread must be waited for by who stopped it
+        found, status = os.waitpid(tid, any_child | os.WNOHANG)
+        gone = found == tid and not os.WIFSTOPPED(status)
+        time.sleep(0.01)
+    assert server.process.wait(10) == 1
+    for thread in threads:
+        thread.join()
+    assert len(got) == 3
+    for status, _, stream in got:
+        chunks = events(stream)  # [DONE] is last
+        assert status == 200 and "engine stopped working" in chunks[-1]["error"]["message"]
     server.stop()
 
 
