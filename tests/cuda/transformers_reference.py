@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""transformers_reference.py QUIRE DIR - what test_transformers compares the GPU with.
+"""transformers_reference.py QUIRE DIR [SHAPE...] - what test_transformers compares the GPU with.
 
-For each shape: `quire synth` writes a model with random weights to DIR/SHAPE; transformers runs it in fp32 (the reference) and in
+For each shape (without names: all three): `quire synth` writes a model with random weights to DIR/SHAPE; transformers runs it in fp32 (the reference) and in
 bf16 over the same 364 ids, a prompt of 300 and 64 steps of one token. Beside the model lie ids.i32, logits.f32 [364, vocabulary]
 and error.txt: the relative errors (norms) of transformers' own bf16 run, of the prompt and of the steps. Needs torch, transformers, a GPU.
 """
@@ -11,7 +11,7 @@ import sys
 
 import numpy
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 SHAPES = ("qwen2.5-1.5b", "qwen3-0.6b", "llama-3.2-1b")
 N_PROMPT, N_DECODE = 300, 64
@@ -37,12 +37,12 @@ def error(got, want):
 
 
 def main():
-    quire, folder = sys.argv[1:]
+    quire, folder, *shapes = sys.argv[1:]
     torch.backends.cuda.matmul.allow_tf32 = False
-    for shape in SHAPES:
+    for shape in shapes or SHAPES:
         path = os.path.join(folder, shape)
         subprocess.run([quire, "synth", shape, path, "--overwrite"], check=True, stderr=subprocess.DEVNULL)
-        vocabulary = AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16).config.vocab_size
+        vocabulary = AutoConfig.from_pretrained(path).vocab_size
         ids = torch.from_numpy(numpy.random.default_rng(7).integers(0, vocabulary, N_PROMPT + N_DECODE)).cuda()
         want, got = run(path, torch.float32, ids), run(path, torch.bfloat16, ids)
         errors = error(got[:N_PROMPT], want[:N_PROMPT]), error(got[N_PROMPT:], want[N_PROMPT:])
