@@ -8,10 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define MAX_REDIRECTS   10
-#define CONNECT_S       20L
-#define STALL_S         60L /* without a byte: the connection is given up */
-#define FIELD(line, is) (strncasecmp(line, is ":", sizeof is) == 0)
+#define MAX_REDIRECTS 10
+#define CONNECT_S     20L
+#define STALL_S       60L /* without a byte: the connection is given up */
 
 /* The calls that are used, by their names in libcurl 7.62 and later. */
 struct qr_http {
@@ -161,26 +160,33 @@ static void start_reply(struct qr_http_reply *reply)
         reply->etag[0] = 0;
 }
 
+static bool is_field(const char *line, const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncasecmp(line, name, n) == 0 && line[n] == ':';
+}
+
 static void read_field(const char *line, const char *value, size_t n, struct qr_http_reply *reply)
 {
     uint64_t number;
 
-    if (FIELD(line, "content-length"))
+    if (is_field(line, "content-length"))
         reply->has_length = read_number(value, &reply->length);
-    else if (FIELD(line, "content-range"))
+    else if (is_field(line, "content-range"))
         read_range(value, reply);
-    else if (FIELD(line, "retry-after"))
+    else if (is_field(line, "retry-after"))
         reply->retry_after = read_number(value, &number) ? (int)(number < 3600 ? number : 3600) : -1;
-    else if (FIELD(line, "x-linked-size") && !reply->has_linked_size)
+    else if (is_field(line, "x-linked-size") && !reply->has_linked_size)
         reply->has_linked_size = read_number(value, &reply->linked_size);
-    else if (FIELD(line, "x-repo-commit") && !reply->commit[0])
+    else if (is_field(line, "x-repo-commit") && !reply->commit[0])
         copy_value(reply->commit, sizeof reply->commit, value, n);
-    else if (FIELD(line, "x-error-message"))
+    else if (is_field(line, "x-error-message"))
         copy_value(reply->message, sizeof reply->message, value, n);
-    else if (FIELD(line, "x-linked-etag") && !reply->linked) {
+    else if (is_field(line, "x-linked-etag") && !reply->linked) {
         read_etag(value, n, reply);
         reply->linked = true;
-    } else if (FIELD(line, "etag") && !reply->linked)
+    } else if (is_field(line, "etag") && !reply->linked)
         read_etag(value, n, reply);
 }
 
@@ -270,23 +276,23 @@ static bool same_origin(struct qr_http *h, const char *a, const char *b)
 
 static struct curl_slist *make_fields(struct qr_http *h, const struct qr_http_request *r, const char *url, bool *ok)
 {
-    struct curl_slist *list = h->slist_append(NULL, "Accept-Encoding: identity"), *longer = list;
+    struct curl_slist *list = h->slist_append(NULL, "Accept-Encoding: identity");
     char *line = NULL;
 
     *ok = list != NULL;
     if (*ok && r->token && same_origin(h, r->home, url)) {
         *ok = asprintf(&line, "Authorization: Bearer %s", r->token) >= 0;
-        longer = *ok ? h->slist_append(list, line) : NULL;
-        if (*ok)
+        if (*ok) {
+            *ok = h->slist_append(list, line) != NULL;
             free(line);
-        *ok = longer != NULL;
+        }
     }
     if (*ok && r->from > 0) {
         *ok = asprintf(&line, "Range: bytes=%llu-", (unsigned long long)r->from) >= 0;
-        longer = *ok ? h->slist_append(list, line) : NULL;
-        if (*ok)
+        if (*ok) {
+            *ok = h->slist_append(list, line) != NULL;
             free(line);
-        *ok = longer != NULL;
+        }
     }
     return list;
 }
