@@ -50,6 +50,8 @@ struct qr_model_options {
     int n_thread;              /* threads for loading; 0: all CPUs */
     bool tokenizer_only;       /* load no weights (tokenize, detokenize, template) */
     bool config_only;          /* read headers only: for qr_model_info */
+    /* Not NULL: a model that an engine with these options could not run on its GPU is refused before weights are read. */
+    const struct qr_engine_options *engine;
     /* Called now and then while loading; return false to stop (QR_CANCELLED). */
     bool (*progress)(void *ctx, uint64_t bytes_done, uint64_t bytes_total);
     void *progress_ctx;
@@ -85,14 +87,16 @@ struct qr_engine; /* an executor, its KV pages, the scheduler, one thread */
 
 struct qr_engine_options {
     const char *device;         /* "cpu", "cuda" or "auto"; NULL: auto */
-    const char *kv_cache_dtype; /* "auto", "f32", "f16", "bf16" */
+    const char *kv_cache_dtype; /* "auto", "bf16", "f16", "f32" on a CPU, "fp8" on a GPU */
     int n_thread;               /* CPU threads; 0: all CPUs */
     int max_model_len;          /* tokens a sequence may reach; 0: the model's, or what memory allows */
     int max_num_seqs;           /* sequences in one step; 0: 16 */
     int max_num_batched_tokens; /* tokens in one step; 0: 512 */
-    int64_t kv_cache_tokens;    /* that the KV cache holds, over all sequences; 0: one sequence of max_model_len */
-    int64_t fuse_mask;          /* bits of plan/fuse.h; -1: the default set */
-    bool no_prefix_cache;       /* beginnings that requests have in common are computed again for each */
+    int64_t kv_cache_tokens; /* that the KV cache holds, over all sequences; 0: one sequence of max_model_len, on a GPU
+                                 * what the model leaves of its share */
+    double gpu_memory_utilization; /* the share of a GPU's memory that the engine takes; 0: 0.9 */
+    int64_t fuse_mask;             /* bits of plan/fuse.h; -1: the default set */
+    bool no_prefix_cache;          /* beginnings that requests have in common are computed again for each */
 };
 
 enum qr_status qr_engine_create(struct qr_model *model, const struct qr_engine_options *options,

@@ -126,9 +126,10 @@ $(B)/gpu/%: tests/cuda/%.cu $(B)/libquire.a
 	@mkdir -p $(@D)
 	@echo "  NVCC    $@"
 	@$(NVCC) $(NVCCFLAGS) $< $(B)/libquire.a $(LIBS) -o $@
-gpu-test: $(B)/quire $(GPU_TESTS) $(if $(NVCC),$(B)/gpu/test_sample)
+GPU_PROGRAMS := $(if $(NVCC),$(patsubst tests/%.cu,$(B)/gpu/%,$(wildcard tests/cuda/test_*.cu)))
+gpu-test: $(B)/quire $(GPU_TESTS) $(GPU_PROGRAMS)
 	@QUIRE_GPU=1 tools/run_tests.py $(GPU_TESTS)
-	@$(if $(NVCC),$(B)/gpu/test_sample)
+	@for t in $(GPU_PROGRAMS); do echo $$t; QUICK=1 $$t || exit 1; done
 gpu-bench: $(B)/quire
 	$(B)/quire version
 	$(B)/quire bench latency $(GPU_MODEL) --device cuda

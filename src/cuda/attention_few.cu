@@ -12,24 +12,28 @@ template <int HEAD_DIM> struct few_shared {
 };
 
 // One cut of one unit, and its operands.
-template <int HEAD_DIM> struct few_cut {
+template <int HEAD_DIM, int KV> struct few_cut {
+    using piece = typename kind<KV>::piece;
     qr_cu_item item;
     int u, cut, cut_last, first, last, low; // positions of the unit's first and last token, and the first that they see
-    uint4 k[2][HEAD_DIM / 16], v[STEPS], q[HEAD_DIM / 16];
+    piece k[2][HEAD_DIM / 16], v[STEPS];
+    uint2 k_factor[2], v_factor[STEPS]; // of fp8
+    uint4 q[HEAD_DIM / 16];
 };
 
-template <int HEAD_DIM, bool F16>
+template <int HEAD_DIM, int KV>
 static __global__ void __launch_bounds__(WARPS * 32, 1) attention_few(const __grid_constant__ qr_cu_attention a)
 {
-    using type = kind<F16>;
-    constexpr int TILES = HEAD_DIM / 16, BYTES = PAGE_TOKENS * HEAD_DIM * 2;
+    using type = kind<KV>;
+    using piece = typename type::piece;
+    constexpr int TILES = HEAD_DIM / 16, BYTES = page_bytes(HEAD_DIM, KV), FACTORS = PAGE_TOKENS * HEAD_DIM;
     __shared__ few_shared<HEAD_DIM> s;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int kv_head = blockIdx.y, group = a.n_head / a.n_kv_head, q_stride = a.n_head * HEAD_DIM;
     begin();
     const int n_item = a.max_few, table_stride = a.count[2];
     const float c_scale = exponent_scale(a);
-    few_cut<HEAD_DIM> w;
+    few_cut<HEAD_DIM, KV> w;
     w.u = blockIdx.x;
     int page = 0; // lane i: the block of page i of the cut whose K or V is loaded
 
@@ -56,18 +60,24 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_few(const __gr
 #pragma unroll
         for (int n = 0; n < 2; n++) {
             size_t at = (size_t)__shfl_sync(~0u, page, warp * 2 + n) * a.n_kv_head + kv_head;
-            if (seen(w.cut * CUT_TOKENS + (warp * 2 + n) * PAGE_TOKENS))
+            if (!seen(w.cut * CUT_TOKENS + (warp * 2 + n) * PAGE_TOKENS))
+                continue;
 #pragma unroll
-                for (int j = 0; j < TILES; j++)
-                    w.k[n][j] = ((const uint4 *)(a.k_pages + at * BYTES))[j * 32 + lane];
+            for (int j = 0; j < TILES; j++)
+                w.k[n][j] = ((const piece *)(a.k_pages + at * BYTES))[j * 32 + lane];
+            if (type::FP8)
+                w.k_factor[n] = k_factors((const uint16_t *)(a.k_pages + at * BYTES + FACTORS), lane);
         }
     };
     auto load_v = [&]() {
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {
             size_t at = (size_t)__shfl_sync(~0u, page, i) * a.n_kv_head + kv_head;
-            if (warp < TILES && seen(w.cut * CUT_TOKENS + i * PAGE_TOKENS))
-                w.v[i] = ((const uint4 *)(a.v_pages + at * BYTES))[warp * 32 + lane];
+            if (warp >= TILES || !seen(w.cut * CUT_TOKENS + i * PAGE_TOKENS))
+                continue;
+            w.v[i] = ((const piece *)(a.v_pages + at * BYTES))[warp * 32 + lane];
+            if (type::FP8)
+                w.v_factor[i] = v_factors((const uint16_t *)(a.v_pages + at * BYTES + FACTORS), lane);
         }
     };
     auto load_q = [&]() {
@@ -104,8 +114,9 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_few(const __gr
             if (seen(base + (warp * 2 + n) * PAGE_TOKENS))
 #pragma unroll
                 for (int j = 0; j < TILES; j++) {
-                    type::mma(x[n * 2], w.q[j], w.k[n][j].x, w.k[n][j].z);
-                    type::mma(x[n * 2 + 1], w.q[j], w.k[n][j].y, w.k[n][j].w);
+                    const uint4 k = type::k_tile(w.k[n][j], w.k_factor[n]);
+                    type::mma(x[n * 2], w.q[j], k.x, k.z);
+                    type::mma(x[n * 2 + 1], w.q[j], k.y, k.w);
                 }
         int position[2];
 #pragma unroll
@@ -161,9 +172,9 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_few(const __gr
                 int token = base + i * PAGE_TOKENS;
                 if (token > last || token + PAGE_TOKENS <= low)
                     continue;
-                uint4 p = s.p[i][lane];
-                type::mma(sum[0], p, w.v[i].x, w.v[i].z);
-                type::mma(sum[1], p, w.v[i].y, w.v[i].w);
+                const uint4 p = s.p[i][lane], v = type::v_tile(w.v[i], w.v_factor[i]);
+                type::mma(sum[0], p, v.x, v.z);
+                type::mma(sum[1], p, v.y, v.w);
                 type::mma(sum_l, p, type::ones, type::ones);
             }
         if (more)
@@ -183,34 +194,15 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_few(const __gr
                     store_result(a, item, at, kv_head, warp, o, l[r], r);
                     continue;
                 }
-                size_t to = ((size_t)(item.part + item.cut) * a.n_kv_head + kv_head) * 16 + at;
-#pragma unroll
-                for (int i = 0; i < 2; i++)
-                    __stcg((float2 *)(a.part + to * HEAD_DIM + warp * 16 + i * 8 + 2 * t),
-                           make_float2(o[i][r * 2], o[i][r * 2 + 1]));
-                if (warp == 0 && t == 0)
-                    __stcg((float2 *)(a.part + (size_t)a.n_part * a.n_kv_head * 16 * HEAD_DIM) + to,
-                           make_float2(mc[r], l[r]));
+                leave_part<HEAD_DIM>(a, item, at, kv_head, warp, o, l[r], mc[r], r);
             }
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             mc[r] = -INFINITY;
             l[r] = 0;
         }
-        if (item.cut < 0)
-            continue;
-        __threadfence();
-        __syncthreads();
-        unsigned *counter = a.counter + (size_t)item.tile * a.n_kv_head + kv_head;
-        if (threadIdx.x == 0)
-            s.before = atomicAdd(counter, 1);
-        __syncthreads();
-        if (s.before != (unsigned)item.n_cut - 1)
-            continue;
-        __threadfence();
-        add_parts<HEAD_DIM>(a, item, kv_head, group);
-        if (threadIdx.x == 0)
-            *counter = 0;
+        if (item.cut >= 0)
+            end_part<HEAD_DIM>(a, item, kv_head, &s.before);
     }
 }
 
@@ -218,8 +210,11 @@ template <int HEAD_DIM> static cudaError_t run(const qr_cu_on *on, const qr_cu_a
 {
     int blocks = on->n_sm / a.n_kv_head > 0 ? on->n_sm / a.n_kv_head : 1; // those that are there at once
     blocks = a.max_few < blocks ? a.max_few : blocks;
-    return launch(on, a.f16 ? attention_few<HEAD_DIM, true> : attention_few<HEAD_DIM, false>, dim3(blocks, a.n_kv_head),
-                  WARPS * 32, 0, a);
+    return launch(on,
+                  a.kv == QR_CU_F16   ? attention_few<HEAD_DIM, QR_CU_F16>
+                  : a.kv == QR_CU_FP8 ? attention_few<HEAD_DIM, QR_CU_FP8>
+                                      : attention_few<HEAD_DIM, QR_CU_BF16>,
+                  dim3(blocks, a.n_kv_head), WARPS * 32, 0, a);
 }
 
 cudaError_t qr_cu_attention_few(const qr_cu_on *on, const qr_cu_attention &a)
@@ -231,6 +226,8 @@ cudaError_t qr_cu_attention_few(const qr_cu_on *on, const qr_cu_attention &a)
         return run<32>(on, a);
     case 64:
         return run<64>(on, a);
+    case 96:
+        return run<96>(on, a);
     case 128:
         return run<128>(on, a);
     }

@@ -2,14 +2,21 @@
 //
 // A unit with one cut alone leaves its result among the parts; the one that ends last adds them from left to right.
 #pragma once
+#include <type_traits>
 #include <cuda_fp16.h>
 #include "cuda/attention.cuh"
 #include "cuda/launch.cuh"
 
 constexpr int WARPS = 8, STEPS = CUT_TOKENS / 16; // steps of 16 tokens
 
-// Keys and values in bf16 or f16; q and p are rounded to the same type.
-template <bool F16> struct kind {
+// Keys and values in bf16, f16 or fp8; q and p are rounded to f16 with the second, else to bf16.
+template <int KV> struct kind {
+    static constexpr bool F16 = KV == QR_CU_F16, FP8 = KV == QR_CU_FP8;
+    using piece = std::conditional_t<FP8, uint2, uint4>; // a lane's part of a tile as it lies in a page
+    static __device__ inline uint4 k_tile(uint2 v, uint2 f) { return unpack_k(v, f); }
+    static __device__ inline uint4 v_tile(uint2 v, uint2 f) { return unpack_v(v, f); }
+    static __device__ inline uint4 k_tile(uint4 v, uint2) { return v; }
+    static __device__ inline uint4 v_tile(uint4 v, uint2) { return v; }
     static constexpr uint32_t ones = F16 ? 0x3C003C00 : BF16_ONES;
     static __device__ inline uint32_t pack(float lo, float hi)
     {
@@ -126,6 +133,38 @@ static __device__ inline void add_parts(const qr_cu_attention &a, const qr_cu_it
             *(uint2 *)((__nv_bfloat16 *)a.y16 + row * a.y16_stride + col) =
                 make_uint2(pack_bf16(o.x, o.y), pack_bf16(o.z, o.w));
     }
+}
+
+// Leaves the finished tile of 16 d of pair `at`, of a unit with one cut alone, among the parts.
+template <int HEAD_DIM>
+static __device__ inline void leave_part(const qr_cu_attention &a, const qr_cu_item &item, int at, int kv_head, int d_tile,
+                                         const float (&o)[2][4], float l, float mc, int r)
+{
+    const int t = threadIdx.x % 4;
+    size_t to = ((size_t)(item.part + item.cut) * a.n_kv_head + kv_head) * 16 + at;
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        __stcg((float2 *)(a.part + to * HEAD_DIM + d_tile * 16 + i * 8 + 2 * t), make_float2(o[i][r * 2], o[i][r * 2 + 1]));
+    if (d_tile == 0 && t == 0)
+        __stcg((float2 *)(a.part + (size_t)a.n_part * a.n_kv_head * 16 * HEAD_DIM) + to, make_float2(mc, l));
+}
+
+// By the whole block, behind its parts: the one that ends last adds those of all cuts. before: a word of shared memory.
+template <int HEAD_DIM>
+static __device__ inline void end_part(const qr_cu_attention &a, const qr_cu_item &item, int kv_head, unsigned *before)
+{
+    __threadfence();
+    __syncthreads();
+    unsigned *counter = a.counter + (size_t)item.tile * a.n_kv_head + kv_head;
+    if (threadIdx.x == 0)
+        *before = atomicAdd(counter, 1);
+    __syncthreads();
+    if (*before != (unsigned)item.n_cut - 1)
+        return;
+    __threadfence();
+    add_parts<HEAD_DIM>(a, item, kv_head, a.n_head / a.n_kv_head);
+    if (threadIdx.x == 0)
+        *counter = 0;
 }
 
 cudaError_t qr_cu_attention_few(const qr_cu_on *on, const qr_cu_attention &a);

@@ -4,8 +4,9 @@
 // 128 query rows. K tiles are A operands as they lie (a warp a page, 64 tokens a product), q is B in swizzled shared memory; the scores
 // stand transposed, [tokens, pairs]. The weights p go to shared memory as B (stmatrix turns them), V tiles are A operands as they
 // lie, and o is [d, pairs]. The last cut is done whole: what is masked adds zeros. The sums l are chains of mma.sync over p times 1.
-// Keys and values in bf16, heads of 64 or 128, no window and no soft cap.
+// Keys and values in bf16 or fp8, heads of 64 or 128, no window and no soft cap.
 #pragma once
+#include <type_traits>
 #include "cuda/attention.cuh"
 #include "cuda/launch.h"
 
@@ -19,10 +20,10 @@ template <int HEAD_DIM> struct alignas(1024) wide_group {
     float mc[64], cut_mc[64], old[64], add[64], inverse[64];
     int position[64];
 };
-template <int HEAD_DIM> struct wide_shared {
-    static constexpr int page = PAGE_TOKENS * HEAD_DIM * 2, stage = STAGE_PAGES * page;
+template <int HEAD_DIM, int KV> struct wide_shared {
+    static constexpr int page = page_bytes(HEAD_DIM, KV), stage = STAGE_PAGES * page;
     wide_group<HEAD_DIM> group[2];
-    char ring[WIDE_STAGES][stage];
+    alignas(128) char ring[WIDE_STAGES][stage];
     uint64_t full[WIDE_STAGES], empty[WIDE_STAGES];
 };
 
@@ -49,12 +50,13 @@ static __device__ inline uint4 load_matrices(const void *p)
 }
 #endif
 
-template <int HEAD_DIM>
+template <int HEAD_DIM, int KV>
 static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const __grid_constant__ qr_cu_attention a)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(128) char raw[];
-    using shared = wide_shared<HEAD_DIM>;
+    using shared = wide_shared<HEAD_DIM, KV>;
+    using piece = std::conditional_t<KV == QR_CU_FP8, uint2, uint4>; // a lane's part of a tile in a page
     constexpr int TILES = HEAD_DIM / 16, HALVES = HEAD_DIM / 64;
     shared &s = *(shared *)(raw + (1024 - shared_u32(raw) % 1024) % 1024);
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4,
@@ -159,11 +161,18 @@ static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const 
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 barrier_wait(s.full + at, turn & 1);
-                const uint4 *k = (const uint4 *)(s.ring[at] + warp * shared::page) + lane;
+                const char *k = s.ring[at] + warp * shared::page;
                 uint4 b[TILES];
+                if constexpr (KV == QR_CU_FP8) {
+                    const uint2 f = k_factors((const uint16_t *)(k + PAGE_TOKENS * HEAD_DIM), lane);
 #pragma unroll
-                for (int j = 0; j < TILES; j++)
-                    b[j] = k[j * 32];
+                    for (int j = 0; j < TILES; j++)
+                        b[j] = unpack_k(((const piece *)k)[j * 32 + lane], f);
+                } else {
+#pragma unroll
+                    for (int j = 0; j < TILES; j++)
+                        b[j] = ((const piece *)k)[j * 32 + lane];
+                }
                 uint64_t q = descriptor_swizzled(w.q[0]);
                 wgmma_fence();
 #pragma unroll
@@ -217,13 +226,22 @@ static __global__ void __launch_bounds__(WIDE_THREADS, 1) attention_wgmma(const 
             for (int i = 0; i < 4; i++) {
                 barrier_wait(s.full + at, turn & 1);
                 {
-                    const uint4 *v = (const uint4 *)(s.ring[at] + warp * 512) + lane;
                     uint4 b[HALVES][4];
 #pragma unroll
-                    for (int page = 0; page < 4; page++)
+                    for (int page = 0; page < 4; page++) {
+                        const char *from = s.ring[at] + page * shared::page;
+                        const piece *v = (const piece *)from + warp * 32 + lane;
+                        if constexpr (KV == QR_CU_FP8) {
+                            const uint2 f = v_factors((const uint16_t *)(from + PAGE_TOKENS * HEAD_DIM), lane);
 #pragma unroll
-                        for (int m = 0; m < HALVES; m++)
-                            b[m][page] = v[page * TILES * 32 + m * 128];
+                            for (int m = 0; m < HALVES; m++)
+                                b[m][page] = unpack_v(v[m * 128], f);
+                        } else {
+#pragma unroll
+                            for (int m = 0; m < HALVES; m++)
+                                b[m][page] = v[m * 128];
+                        }
+                    }
                     uint64_t p = descriptor_swizzled(w.p[i]);
                     wgmma_fence();
 #pragma unroll

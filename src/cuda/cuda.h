@@ -35,12 +35,16 @@ enum qr_status qr_cuda_exec_create(const struct qr_plan *plan, const struct qr_e
                                    const struct qr_cuda_options *options, struct qr_pool *pool, struct qr_exec **exec,
                                    struct qr_err *err);
 
-struct qr_cuda_memory { /* bytes on the device, but for the last */
+/* Bytes on the device from after a context is made to the end of any step; but for the last. */
+struct qr_cuda_memory {
     uint64_t weights, kv, activations, workspace, tables, step;
+    uint64_t graphs;  /* as many as are kept: an estimate */
     uint64_t modules; /* kernels' code and what the driver sets aside for them: an estimate */
+    uint64_t total;   /* of all of these */
     uint64_t host;    /* pinned */
 };
-enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_limits *limits,
+/* major: of the compute capability. */
+enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_limits *limits, int major,
                               struct qr_cuda_memory *memory, struct qr_err *err);
 uint64_t qr_cuda_block_bytes(const struct qr_plan *plan, enum qr_dtype kv_type); /* one block over all layers */
 

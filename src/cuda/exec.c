@@ -43,6 +43,8 @@ static enum qr_status launch(struct qr_cuda_exec *self, const struct qr_step *st
     QR_CUDA(cudaMemcpyAsync(self->step, slot->words, shape.end * 4, cudaMemcpyHostToDevice, self->on.stream),
             "sending a step", err);
     QR_TRY(qr_cuda_copy_blocks(self, &shape, err));
+    slot->n_beat = 0;
+    self->beating = !graph && shape.n_token > QR_CUDA_BEAT_TOKENS ? slot : NULL;
     QR_TRY(graph ? qr_cuda_launch_graph(self, &shape, err) : qr_cuda_walk(self, &shape, err));
     if (step->n_row > 0 && !self->samples)
         QR_CUDA(cudaMemcpyAsync(self->logits, self->activation + self->sizes.buffers.offset[self->plan->logits],
@@ -95,6 +97,10 @@ static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, st
     struct qr_cuda_slot *slot = &self->slot[self->first];
     self->first = (self->first + 1) % N_SLOT;
     self->n_slot--;
+    for (int i = 0; i < slot->n_beat; i++) {
+        QR_CUDA(cudaEventSynchronize(slot->beat[i]), "running a step", err);
+        qr_exec_went_on(exec);
+    }
     QR_CUDA(cudaEventSynchronize(slot->done), "running a step", err);
     if (self->samples)
         qr_sample_unpack(slot->picked, slot->n_row, picked);
@@ -122,6 +128,9 @@ static void destroy(struct qr_exec *exec)
         cudaFreeHost(self->slot[i].picked);
         if (self->slot[i].done)
             cudaEventDestroy(self->slot[i].done);
+        for (int b = 0; b < QR_CUDA_BEATS; b++)
+            if (self->slot[i].beat[b])
+                cudaEventDestroy(self->slot[i].beat[b]);
     }
     free_marks(self);
     qr_cuda_graphs_free(self);
@@ -157,7 +166,7 @@ static enum qr_status check_room(const struct qr_cuda_exec *self, struct qr_err 
 {
     const struct qr_cuda_sizes *s = &self->sizes;
     uint64_t other = s->buffers.bytes + s->x16 + s->q16 + s->work + s->expanded + s->y_part + s->counter + s->part +
-                     s->tile_counter + 2 * s->table + s->step + s->place + s->pick + s->sample_work;
+                     s->tile_counter + 2 * (s->table + s->table_local) + s->step + s->place + s->pick + s->sample_work;
     uint64_t weights = s->tiles + s->n_float * 4, total = weights + s->kv + other; /* each below 2^62 */
     if (total <= self->device.available)
         return QR_OK;
@@ -189,6 +198,8 @@ static enum qr_status allocate(struct qr_cuda_exec *self, struct qr_err *err)
         {&self->tile_counter, s->tile_counter},
         {&self->cos, s->table},
         {&self->sin, s->table},
+        {&self->cos_local, s->table_local},
+        {&self->sin_local, s->table_local},
         {&self->step, s->step},
         {&self->place, s->place},
         {&self->pick, s->pick},
@@ -210,6 +221,8 @@ static enum qr_status allocate(struct qr_cuda_exec *self, struct qr_err *err)
     for (int i = 0; i < N_SLOT; i++) {
         QR_CUDA(cudaHostAlloc((void **)&self->slot[i].words, s->step, 0), "allocating pinned memory", err);
         QR_CUDA(cudaEventCreateWithFlags(&self->slot[i].done, cudaEventDisableTiming), "making an event", err);
+        for (int b = 0; b < QR_CUDA_BEATS; b++)
+            QR_CUDA(cudaEventCreateWithFlags(&self->slot[i].beat[b], cudaEventDisableTiming), "making an event", err);
         if (!self->samples)
             continue;
         QR_CUDA(cudaHostAlloc((void **)&self->slot[i].pick, s->pick, 0), "allocating pinned memory", err);
@@ -223,39 +236,49 @@ static enum qr_status allocate(struct qr_cuda_exec *self, struct qr_err *err)
 }
 
 struct tables {
-    const struct qr_plan *plan;
-    int64_t n; /* positions */
+    const float *inv_freq;
+    double scale;
+    int64_t n, half; /* positions; angles */
     float *cosines, *sines;
 };
 
 static void fill_tables(void *ctx, int worker, int n_worker)
 {
     const struct tables *t = ctx;
-    int64_t half = t->plan->head_dim / 2;
+    int64_t half = t->half;
     for (int64_t p = t->n * worker / n_worker; p < t->n * (worker + 1) / n_worker; p++)
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)p * (double)t->plan->inv_freq[i];
-            t->cosines[p * half + i] = (float)(cos(angle) * (double)t->plan->rope_scale);
-            t->sines[p * half + i] = (float)(sin(angle) * (double)t->plan->rope_scale);
+            double angle = (double)p * (double)t->inv_freq[i];
+            t->cosines[p * half + i] = (float)(cos(angle) * t->scale);
+            t->sines[p * half + i] = (float)(sin(angle) * t->scale);
         }
 }
 
-static enum qr_status send_tables(struct qr_cuda_exec *self, struct qr_pool *pool, struct qr_err *err)
+static enum qr_status send_table(struct qr_cuda_exec *self, const float *inv_freq, double scale, float *cosines,
+                                 float *sines, struct qr_pool *pool, struct qr_err *err)
 {
-    struct tables t = {.plan = self->plan, .n = self->limits.max_len};
-    if (!t.plan->inv_freq)
+    struct tables t = {
+        .inv_freq = inv_freq, .scale = scale, .n = self->limits.max_len, .half = self->plan->head_dim / 2};
+    if (!inv_freq)
         return QR_OK;
     t.cosines = malloc(2 * self->sizes.table);
     if (!t.cosines)
         return qr_fail(err, QR_NOMEM, "out of memory for cosines of %lld positions", (long long)t.n);
     t.sines = t.cosines + self->sizes.table / 4;
     qr_pool_run(pool, fill_tables, &t);
-    size_t bytes = (size_t)t.n * (t.plan->head_dim / 2) * sizeof(float);
-    cudaError_t e = cudaMemcpy(self->cos, t.cosines, bytes, cudaMemcpyHostToDevice);
+    size_t bytes = (size_t)t.n * (size_t)t.half * sizeof(float);
+    cudaError_t e = cudaMemcpy(cosines, t.cosines, bytes, cudaMemcpyHostToDevice);
     if (e == cudaSuccess)
-        e = cudaMemcpy(self->sin, t.sines, bytes, cudaMemcpyHostToDevice);
+        e = cudaMemcpy(sines, t.sines, bytes, cudaMemcpyHostToDevice);
     free(t.cosines);
     return qr_cuda_status(e, "sending cosines", err);
+}
+
+static enum qr_status send_tables(struct qr_cuda_exec *self, struct qr_pool *pool, struct qr_err *err)
+{
+    const struct qr_plan *p = self->plan;
+    QR_TRY(send_table(self, p->inv_freq, (double)p->rope_scale, self->cos, self->sin, pool, err));
+    return send_table(self, p->inv_freq_local, 1, self->cos_local, self->sin_local, pool, err);
 }
 
 static enum qr_status create(struct qr_cuda_exec *self, struct qr_pool *pool, struct qr_err *err)

@@ -34,7 +34,8 @@ struct qr_cuda_sizes {
     int n_storage;
     struct qr_cuda_op *op;   /* [n_op] */
     uint64_t tiles, n_float; /* weights: matrices in bytes, vectors in floats */
-    uint64_t x16, q16, work, counter, part, tile_counter, table, step, place, logits_host;
+    uint64_t x16, q16, work, counter, part, tile_counter, step, place, logits_host;
+    uint64_t table, table_local;        /* of cosines, and the same of sines; local: 0 where there is none */
     uint64_t expanded, y_part;          /* a quantised matrix as bf16, or a part of it; the result of a part */
     uint64_t pick, picked, sample_work; /* what is wanted of a step's rows, packed; what came out of them; scratch */
     uint64_t page, pool, block, kv;     /* a page; K or V of a layer; a block over all layers; all */
@@ -51,11 +52,15 @@ struct qr_cuda_shape {
     uint64_t token, position, slot, row, few, many, table, copy_from, copy_to, end;
 };
 
+/* Signs of life that a step of many tokens gives on its way, at most; each keeps the next kernel from starting early. */
+enum { QR_CUDA_BEATS = 8, QR_CUDA_BEAT_TOKENS = 512 };
+
 struct qr_cuda_slot {          /* a step in flight */
     int32_t *words;            /* pinned */
     uint8_t *pick;             /* pinned */
     struct qr_sampled *picked; /* pinned: the device writes it */
-    cudaEvent_t done;
+    cudaEvent_t done, beat[QR_CUDA_BEATS];
+    int n_beat;
     int n_row, place;
 };
 
@@ -79,7 +84,7 @@ struct qr_cuda_exec {
 
     uint8_t *memory; /* the one allocation of all that is not weights or KV */
     uint8_t *tiles, *kv;
-    float *vectors, *cos, *sin, *part, *work;
+    float *vectors, *cos, *sin, *cos_local, *sin_local, *part, *work;
     uint8_t *expanded;
     float *y_part;
     uint8_t *activation, *x16, *q16; /* inputs of LINEAR and ATTENTION in 16 bits */
@@ -91,7 +96,8 @@ struct qr_cuda_exec {
     float *logits; /* pinned; NULL when it samples */
 
     struct qr_cuda_slot slot[QR_MAX_AHEAD + 1];
-    int first, n_slot; /* ring of the steps in flight */
+    int first, n_slot;            /* ring of the steps in flight */
+    struct qr_cuda_slot *beating; /* of the step that is being launched, when it is to give signs of life; else NULL */
 
     bool stream, plain; /* no graphs; no kernels for this device alone */
     bool convert;       /* every weight becomes bf16 */
@@ -109,6 +115,12 @@ struct qr_cuda_exec {
 enum qr_status qr_cuda_sizes(const struct qr_plan *plan, const struct qr_exec_limits *limits, bool convert,
                              struct qr_cuda_sizes *sizes, struct qr_err *err);
 void qr_cuda_sizes_free(struct qr_cuda_sizes *sizes);
+
+/* How the kernels call a type of keys and values that qr_cuda_sizes let pass. */
+static inline enum qr_cu_kv qr_cuda_kv(enum qr_dtype type)
+{
+    return type == QR_F16 ? QR_CU_F16 : type == QR_F8S ? QR_CU_FP8 : QR_CU_BF16;
+}
 
 /* bind.c: what each op reads and writes in bf16. */
 void qr_cuda_bind(const struct qr_plan *plan, struct qr_cuda_sizes *sizes);

@@ -12,6 +12,9 @@
 extern "C" {
 #endif
 
+/* Types of keys and values: FP8 is E4M3 with a power of two for each token and head. */
+enum qr_cu_kv { QR_CU_BF16, QR_CU_F16, QR_CU_FP8 };
+
 enum { QR_CU_CUT = 256, QR_CU_PAGE = 16 }; /* positions of a cut of attention, of a page: docs/LAYOUT.md */
 
 /* Where and how to launch. */
@@ -49,7 +52,16 @@ cudaError_t qr_cu_run_scale_rows(const struct qr_cu_on *on, const struct qr_cu_n
 cudaError_t qr_cu_run_scale_cols(const struct qr_cu_on *on, const struct qr_cu_norm *a);
 
 /* Element by element. */
-enum qr_cu_map { QR_CU_ADD, QR_CU_SILU, QR_CU_MUL, QR_CU_SILU_MUL, QR_CU_COPY };
+enum qr_cu_map {
+    QR_CU_ADD,
+    QR_CU_SILU,
+    QR_CU_MUL,
+    QR_CU_SILU_MUL,
+    QR_CU_GELU,
+    QR_CU_SCALE,
+    QR_CU_SOFT_CAP,
+    QR_CU_COPY
+};
 struct qr_cu_rows {
     const float *x, *r; /* r: the second input or NULL */
     float *y;
@@ -58,6 +70,7 @@ struct qr_cu_rows {
     int x_stride, r_stride, y_stride, y16_stride, cols, n;
     int y16_cols; /* columns from cols up to here are zeros */
     int f16;      /* y16 is f16, not bf16 */
+    float factor; /* SCALE; SOFT_CAP: the cap */
 };
 cudaError_t qr_cu_run_map(const struct qr_cu_on *on, enum qr_cu_map what, const struct qr_cu_rows *a);
 
@@ -65,13 +78,15 @@ cudaError_t qr_cu_run_map(const struct qr_cu_on *on, enum qr_cu_map what, const 
 struct qr_cu_rope {
     float *q, *k;
     const float *v;
-    void *q16; /* the rotated q in the type of keys, [n, n_head * head_dim]; then q itself is written only if q_read */
+    void *q16; /* the rotated q in f16 with keys in f16, else in bf16, [n, n_head * head_dim]; then q itself is written
+                * only if q_read */
     const float *q_norm, *k_norm;
     const float *cos, *sin; /* [max_len, head_dim / 2] */
     const int32_t *position, *slot;
     char *k_pages, *v_pages; /* of the layer; NULL: not stored */
     int q_stride, k_stride, v_stride, n_head, n_kv_head, head_dim, n;
-    int rotate_k, q_read, f16;
+    int rotate_k, q_read;
+    enum qr_cu_kv kv;
     float eps;
 };
 cudaError_t qr_cu_run_rope(const struct qr_cu_on *on, const struct qr_cu_rope *a);
@@ -90,7 +105,7 @@ struct qr_cu_item {
 };
 enum { QR_CU_FEW = 16, QR_CU_MANY = 64 }; /* pairs of an item of each kind */
 struct qr_cu_attention {
-    const void *q; /* [n, n_head * head_dim] in the type of keys */
+    const void *q; /* [n, n_head * head_dim] in f16 with keys in f16, else in bf16 */
     float *y;
     void *y16;
     int y_stride, y16_stride;
@@ -101,10 +116,12 @@ struct qr_cu_attention {
     float *part; /* [parts, n_kv_head, 16, head_dim], then m c and l [parts, n_kv_head, 16, 2] */
     int n_part;
     unsigned *counter; /* [tiles, n_kv_head], zero before and after */
-    int n_head, n_kv_head, head_dim, window, f16;
+    int n_head, n_kv_head, head_dim, window;
+    enum qr_cu_kv kv;
     float scale, soft_cap;
 };
 int qr_cu_attention_has(int head_dim);
+uint64_t qr_cu_page_bytes(int head_dim, enum qr_cu_kv kv); /* K or V of 16 tokens of one KV head */
 cudaError_t qr_cu_run_attention(const struct qr_cu_on *on, const struct qr_cu_attention *a);
 
 /* y = x w^T + bias. */

@@ -5,10 +5,11 @@
 #include "cuda/exec.h"
 #include "cuda/quant_pack.h"
 
-#define ALIGN        256
-#define MODULES      (UINT64_C(48) << 20) /* code of the kernels and the driver's own, seen on an H200 */
-#define MAX_HEAD_DIM 128
-#define PARTS        2048 /* partial results of attention over all KV heads, at most, unless one sequence needs more */
+#define ALIGN      256
+#define MODULES    (UINT64_C(8) << 20) /* code of the kernels as it is loaded, events: 3 MiB seen on an H200 */
+#define GRAPH_NODE UINT64_C(2048)      /* bytes of a kernel in a graph: 1.5 to 2 KB seen there */
+#define PIECE      (UINT64_C(2) << 20) /* what the driver hands out */
+#define PARTS      2048 /* partial results of attention over all KV heads, at most, unless one sequence needs more */
 
 static bool product(uint64_t a, uint64_t b, uint64_t c, uint64_t *out)
 {
@@ -16,16 +17,11 @@ static bool product(uint64_t a, uint64_t b, uint64_t c, uint64_t *out)
     return qr_mul_u64(a, b, &r) && qr_mul_u64(r, c, &r) && qr_align_u64(r, ALIGN, out);
 }
 
-static uint64_t page_bytes(const struct qr_plan *plan)
-{
-    return QR_PAGE * (uint64_t)plan->head_dim * 2;
-}
-
 uint64_t qr_cuda_block_bytes(const struct qr_plan *plan, enum qr_dtype kv_type)
 {
     uint64_t bytes = 0;
-    (void)kv_type; /* two bytes an element, either way */
-    return qr_mul_u64(page_bytes(plan) * 2, (uint64_t)plan->n_kv_head * plan->n_layer, &bytes) ? bytes : UINT64_MAX;
+    uint64_t page = qr_cu_page_bytes((int)plan->head_dim, qr_cuda_kv(kv_type));
+    return qr_mul_u64(page * 2, (uint64_t)plan->n_kv_head * plan->n_layer, &bytes) ? bytes : UINT64_MAX;
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -117,22 +113,16 @@ static enum qr_status check(const struct qr_plan *plan, const struct qr_exec_lim
 {
     if (!qr_cu_attention_has((int)plan->head_dim))
         return qr_fail(err, QR_UNSUPPORTED,
-                       "the model has heads of %u: the GPU kernels know 16, 32, 64 and 128, use device cpu",
+                       "the model has heads of %u: the GPU kernels know 16, 32, 64, 96, 128 and 256, use device cpu",
                        plan->head_dim);
     if (plan->n_embd > 16384 || (plan->n_embd % 4 && plan->n_embd > 4096))
         return qr_fail(err, QR_UNSUPPORTED, "the model is %u wide: the GPU kernels take up to 16384, use device cpu",
                        plan->n_embd);
-    for (int i = 0; i < plan->n_op; i++) {
-        enum qr_opcode code = plan->op[i].code;
-        if (code == QR_OP_SCALE || code == QR_OP_GELU || code == QR_OP_SOFT_CAP || plan->op[i].local)
-            return qr_fail(err, QR_UNSUPPORTED,
-                           "the model needs %s%s, for which there is no GPU kernel yet: use device cpu",
-                           qr_opcode_name(code), plan->op[i].local ? " with frequencies of its own" : "");
-    }
-    if (l->kv_type != QR_BF16 && l->kv_type != QR_F16)
-        return qr_fail(err, QR_UNSUPPORTED,
-                       "the GPU keeps keys and values in bf16 or f16, not in %s: choose one of them, or device cpu",
-                       qr_dtype_info(l->kv_type)->name);
+    if (l->kv_type != QR_BF16 && l->kv_type != QR_F16 && l->kv_type != QR_F8S)
+        return qr_fail(
+            err, QR_UNSUPPORTED,
+            "the GPU keeps keys and values in bf16, f16 or fp8, not in %s: choose one of them, or device cpu",
+            qr_dtype_info(l->kv_type)->name);
     if (l->max_token < 1 || l->max_seq < 1 || l->max_row < 0 || l->max_len < 1 || l->n_block < 1 || l->n_place < 0)
         return qr_fail(err, QR_INVALID, "a step of %d tokens, %d sequences and %d rows over %d blocks is none",
                        l->max_token, l->max_seq, l->max_row, l->n_block);
@@ -148,10 +138,12 @@ static bool size_attention(const struct qr_plan *plan, const struct qr_exec_limi
     sizes->n_part = (int)parts;
     sizes->max_few = l->max_seq + (int)parts;
     sizes->max_many = (int)(pairs / QR_CU_MANY) + l->max_seq;
+    uint64_t angles = plan->head_dim / 2;
     return product(parts * plan->n_kv_head, 16 * ((uint64_t)plan->head_dim + 2), 4, &sizes->part) &&
            product((uint64_t)l->max_token, (uint64_t)sizes->n_head * plan->head_dim, 2, &sizes->q16) &&
            product((uint64_t)l->max_seq, plan->n_kv_head, 4, &sizes->tile_counter) &&
-           product((uint64_t)l->max_len, plan->head_dim / 2, 4, &sizes->table);
+           product((uint64_t)l->max_len, angles, 4, &sizes->table) &&
+           product(plan->inv_freq_local ? (uint64_t)l->max_len : 0, angles, 4, &sizes->table_local);
 }
 
 static bool size_step(const struct qr_exec_limits *l, struct qr_cuda_sizes *sizes)
@@ -175,7 +167,7 @@ enum qr_status qr_cuda_sizes(const struct qr_plan *plan, const struct qr_exec_li
     for (int i = 0; i < plan->n_op && status == QR_OK; i++)
         status = size_op(plan, limits, convert, i, sizes, err);
     if (status == QR_OK) {
-        sizes->page = page_bytes(plan);
+        sizes->page = qr_cu_page_bytes((int)plan->head_dim, qr_cuda_kv(limits->kv_type));
         sizes->block = qr_cuda_block_bytes(plan, limits->kv_type);
         sizes->pool = sizes->page * plan->n_kv_head * (uint64_t)limits->n_block; /* below kv, which is checked */
         sizes->counter = QR_CU_COUNTERS * sizeof(unsigned);
@@ -206,22 +198,31 @@ void qr_cuda_sizes_free(struct qr_cuda_sizes *sizes)
     memset(sizes, 0, sizeof *sizes);
 }
 
-enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_limits *limits,
+static uint64_t pieces(uint64_t bytes)
+{
+    return (bytes + PIECE - 1) / PIECE * PIECE;
+}
+
+enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_limits *limits, int major,
                               struct qr_cuda_memory *memory, struct qr_err *err)
 {
     struct qr_cuda_sizes s;
     memset(memory, 0, sizeof *memory);
     QR_TRY(qr_cuda_sizes(plan, limits, false, &s, err));
+    s.sample_work = qr_sample_work_bytes(limits->max_row, (int)plan->n_vocab, major);
     *memory = (struct qr_cuda_memory){
-        .weights = s.tiles + s.n_float * 4,
-        .kv = s.kv,
+        .weights = pieces(s.tiles) + s.n_float * 4,
+        .kv = pieces(s.kv),
         .activations = s.buffers.bytes + s.x16 + s.q16,
-        .workspace = s.work + s.expanded + s.y_part + s.counter + s.part + s.tile_counter,
-        .tables = 2 * s.table,
+        .workspace = s.work + s.expanded + s.y_part + s.counter + s.part + s.tile_counter + s.sample_work,
+        .tables = 2 * (s.table + s.table_local),
         .step = s.step + s.place + s.pick,
+        .graphs = (uint64_t)QR_CUDA_GRAPHS * (uint64_t)plan->n_op * GRAPH_NODE,
         .modules = MODULES,
         .host = (QR_MAX_AHEAD + 1) * (s.step + s.pick + s.picked),
     };
+    memory->total = memory->weights + memory->kv + memory->activations + memory->workspace + memory->tables +
+                    memory->step + memory->graphs + memory->modules; /* each below 2^60 */
     qr_cuda_sizes_free(&s);
     return QR_OK;
 }

@@ -39,10 +39,10 @@ enum qr_status qr_cuda_exec_create(const struct qr_plan *plan, const struct qr_e
     return none(err);
 }
 
-enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_limits *limits,
+enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_limits *limits, int major,
                               struct qr_cuda_memory *memory, struct qr_err *err)
 {
-    (void)plan, (void)limits;
+    (void)plan, (void)limits, (void)major;
     memset(memory, 0, sizeof *memory);
     return none(err);
 }

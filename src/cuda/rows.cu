@@ -1,10 +1,17 @@
-// rows.cu - what goes element by element: ADD, SILU, MUL, SILU_MUL, GATHER, and the bf16 copy that a LINEAR reads.
+// rows.cu - what goes element by element: ADD, SILU, MUL, SILU_MUL, GELU, SCALE, SOFT_CAP, GATHER, and the bf16 copy that a LINEAR reads.
 //
 // Bytes: 4 an element for each input and output, 2 for a bf16 one. Four elements a thread where everything is aligned.
 #include <cuda_fp16.h>
 #include "cuda/launch.cuh"
 
-template <qr_cu_map WHAT> static __device__ inline float value_of(float x, float r)
+// Hendrycks and Gimpel, Gaussian Error Linear Units, 2016: the formula with tanh.
+static __device__ inline float gelu(float x)
+{
+    const float inner = 0.7978845608028654f * (x + 0.044715f * x * x * x); // sqrt(2 / pi)
+    return 0.5f * x * (1.0f + tanhf(inner));
+}
+
+template <qr_cu_map WHAT> static __device__ inline float value_of(float x, float r, float factor)
 {
     switch (WHAT) {
     case QR_CU_ADD:
@@ -15,6 +22,12 @@ template <qr_cu_map WHAT> static __device__ inline float value_of(float x, float
         return x * r;
     case QR_CU_SILU_MUL:
         return silu(x) * r;
+    case QR_CU_GELU:
+        return gelu(x);
+    case QR_CU_SCALE:
+        return x * factor;
+    case QR_CU_SOFT_CAP:
+        return factor * tanhf(x / factor);
     default:
         return x;
     }
@@ -39,7 +52,7 @@ template <qr_cu_map WHAT, int N> static __global__ void __launch_bounds__(256) m
     }
 #pragma unroll
     for (int j = 0; j < N; j++)
-        x[j] = value_of<WHAT>(x[j], r[j]);
+        x[j] = value_of<WHAT>(x[j], r[j], a.factor);
     if (a.y && c < a.cols) {
         if (N == 4)
             *(float4 *)(a.y + t * a.y_stride + c) = *(const float4 *)x;
@@ -80,6 +93,12 @@ extern "C" cudaError_t qr_cu_run_map(const struct qr_cu_on *on, enum qr_cu_map w
         return run<QR_CU_MUL>(on, a);
     case QR_CU_SILU_MUL:
         return run<QR_CU_SILU_MUL>(on, a);
+    case QR_CU_GELU:
+        return run<QR_CU_GELU>(on, a);
+    case QR_CU_SCALE:
+        return run<QR_CU_SCALE>(on, a);
+    case QR_CU_SOFT_CAP:
+        return run<QR_CU_SOFT_CAP>(on, a);
     case QR_CU_COPY:
         return run<QR_CU_COPY>(on, a);
     }

@@ -91,7 +91,9 @@ static cudaError_t norm(const struct walk *w)
 static cudaError_t map(const struct walk *w, enum qr_cu_map what)
 {
     const struct qr_op *op = w->op;
-    struct qr_cu_rows a = {.cols = cols_of(w, op->in[0]), .n = rows_of(w, op->out[0])};
+    struct qr_cu_rows a = {.cols = cols_of(w, op->in[0]),
+                           .n = rows_of(w, op->out[0]),
+                           .factor = op->code == QR_OP_SOFT_CAP ? op->soft_cap : op->factor};
     a.x = value_at(w, op->in[0], &a.x_stride);
     if (op->n_in > 1)
         a.r = value_at(w, op->in[1], &a.r_stride);
@@ -149,6 +151,11 @@ static cudaError_t linear(const struct walk *w)
     return qr_cu_run_linear_quant(&exec->on, &q);
 }
 
+static enum qr_cu_kv kv_of(const struct qr_cuda_exec *exec)
+{
+    return qr_cuda_kv(exec->limits.kv_type);
+}
+
 /* Pages of a layer: all blocks of K, then all of V. */
 static char *pages_of(const struct walk *w, int v)
 {
@@ -160,8 +167,8 @@ static cudaError_t rope(const struct walk *w)
     const struct qr_cuda_exec *exec = w->exec;
     const struct qr_op *op = w->op;
     int at = 0;
-    struct qr_cu_rope a = {.cos = exec->cos,
-                           .sin = exec->sin,
+    struct qr_cu_rope a = {.cos = op->local ? exec->cos_local : exec->cos,
+                           .sin = op->local ? exec->sin_local : exec->sin,
                            .position = step_words(w, w->shape->position),
                            .slot = step_words(w, w->shape->slot),
                            .n_head = (int)op->n_head,
@@ -171,7 +178,7 @@ static cudaError_t rope(const struct walk *w)
                            .rotate_k = op->code == QR_OP_ROPE_STORE,
                            .q16 = w->bound->y16 ? exec->q16 : NULL,
                            .q_read = !w->bound->y_unread,
-                           .f16 = exec->limits.kv_type == QR_F16,
+                           .kv = kv_of(exec),
                            .eps = op->eps};
     if (op->code != QR_OP_KV_STORE)
         a.q = value_at(w, op->in[at++], &a.q_stride);
@@ -215,7 +222,7 @@ static cudaError_t attention(const struct walk *w)
                                 .n_kv_head = (int)op->n_kv_head,
                                 .head_dim = (int)op->head_dim,
                                 .window = op->window,
-                                .f16 = exec->limits.kv_type == QR_F16,
+                                .kv = kv_of(exec),
                                 .scale = op->attn_scale,
                                 .soft_cap = op->soft_cap};
     a.y = value_at(w, op->out[0], &a.y_stride);
@@ -258,9 +265,12 @@ static cudaError_t run(const struct walk *w)
         return rope(w);
     case QR_OP_ATTENTION:
         return attention(w);
-    case QR_OP_SCALE: /* refused in memory.c */
     case QR_OP_GELU:
+        return map(w, QR_CU_GELU);
+    case QR_OP_SCALE:
+        return map(w, QR_CU_SCALE);
     case QR_OP_SOFT_CAP:
+        return map(w, QR_CU_SOFT_CAP);
     case QR_N_OPCODE:
         break;
     }
@@ -291,6 +301,19 @@ static enum qr_status mark(struct qr_cuda_exec *exec, int i, struct qr_err *err)
     return qr_cuda_status(cudaEventRecordWithFlags(exec->mark[i], exec->on.stream, flags), "timing", err);
 }
 
+/* Who watches the engine sees that it lives (plan/exec.h): here, as a launch waits while the device's queue is full, and in
+ * collect, by an event after every so many ops of a step of many tokens. */
+static enum qr_status give_sign(struct qr_cuda_exec *exec, int i, struct qr_err *err)
+{
+    struct qr_cuda_slot *slot = exec->beating;
+    if (exec->capturing)
+        return QR_OK;
+    qr_exec_went_on(&exec->base);
+    if (!slot || (i + 1) % (exec->plan->n_op / QR_CUDA_BEATS + 1) != 0)
+        return QR_OK;
+    return qr_cuda_status(cudaEventRecord(slot->beat[slot->n_beat++], exec->on.stream), "marking where a step is", err);
+}
+
 enum qr_status qr_cuda_walk(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape, struct qr_err *err)
 {
     const struct qr_plan *plan = exec->plan;
@@ -300,6 +323,7 @@ enum qr_status qr_cuda_walk(struct qr_cuda_exec *exec, const struct qr_cuda_shap
         QR_CUDA(run(&w), qr_opcode_name(plan->op[i].code), err);
         exec->n_launch++;
         QR_TRY(mark(exec, i + 1, err));
+        QR_TRY(give_sign(exec, i, err));
     }
     return QR_OK;
 }

@@ -69,14 +69,16 @@ static enum qr_status cuda_ledger(struct qr_setup *s, struct qr_ledger *ledger)
 {
     const struct qr_exec_limits *l = &s->limits;
     const struct qr_cuda_memory *m = &s->cuda_memory;
-    ledger->room = s->gpu.available;
+    ledger->room = s->budget;
     qr_ledger_add(ledger, m->weights, "weights on the GPU", "bf16");
-    qr_ledger_add(ledger, m->kv, "KV cache", "%d blocks of %d tokens, %s: one sequence of %d tokens or several",
-                  l->n_block, QR_PAGE, qr_dtype_info(l->kv_type)->name, l->max_len);
+    qr_ledger_add(ledger, m->kv, "KV cache", "%d blocks of %d tokens, %s: %.1f sequences of %d tokens", l->n_block,
+                  QR_PAGE, l->kv_type == QR_F8S ? "FP8" : qr_dtype_info(l->kv_type)->name,
+                  (double)l->n_block / (double)qr_blocks_for(l->max_len), l->max_len);
     qr_ledger_add(ledger, m->activations, "activations", "%d tokens a step", l->max_token);
     qr_ledger_add(ledger, m->workspace, "workspace", "partial sums of %d tokens a step", l->max_token);
     qr_ledger_add(ledger, m->tables, "cos and sin", "%d positions", l->max_len);
     qr_ledger_add(ledger, m->step, "step", "%d sequences, %d rows that want logits", l->max_seq, l->max_row);
+    qr_ledger_add(ledger, m->graphs, "graphs", "of steps with few tokens, an estimate");
     qr_ledger_add(ledger, m->modules, "kernels", "code, an estimate");
     qr_setup_free(s);
     return QR_OK;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/json.h"
+#include "engine/setup.h"
 #include "model/hub.h"
 
 static void add_eos(struct qr_model *model, int32_t id)
@@ -63,6 +64,21 @@ static enum qr_status open_text_only(struct qr_model *model, const char *path, c
     return status;
 }
 
+/* The model as its headers tell it, for as long as it takes to see whether it fits. */
+static enum qr_status check_gpu(struct qr_model *model, const struct qr_engine_options *engine, struct qr_err *err)
+{
+    struct qr_model headers = {
+        .path = model->path, .config = model->config, .source = model->source, .headers_only = true};
+    enum qr_status status = qr_weights_load(headers.source, true, NULL, NULL, NULL, &headers.weights, err);
+    if (status == QR_OK)
+        status = qr_arch_record(headers.weights, &headers.plan, err);
+    if (status == QR_OK)
+        status = qr_setup_check_gpu(&headers, engine, err);
+    qr_plan_free(headers.plan);
+    qr_weights_free(headers.weights);
+    return status;
+}
+
 static enum qr_status open_whole(struct qr_model *model, const char *path, const struct qr_model_options *o,
                                  struct qr_err *err)
 {
@@ -70,6 +86,8 @@ static enum qr_status open_whole(struct qr_model *model, const char *path, const
     QR_TRY(qr_source_open(path, o->seed, &model->source, err));
     model->config = *qr_source_config(model->source);
     model->headers_only = o->config_only;
+    if (o->engine && !o->config_only)
+        QR_TRY(check_gpu(model, o->engine, err));
     /* Before the weights: a tokenizer that quire cannot read is said at once, not after a minute of loading. */
     QR_TRY(qr_model_load_text(model, qr_source_dir(model->source), qr_source_gguf(model->source), o->chat_template,
                               !o->config_only, err));

@@ -16,7 +16,9 @@
 #define MAX_SEQS       4096
 #define MAX_TOKENS     65536
 #define MAX_BLOCKS     (INT32_MAX / QR_PAGE) /* slots are 32-bit */
-#define CUDA_SPARE     (UINT64_C(256) << 20) /* tables, graphs, and what others take meanwhile */
+#define CUDA_SHARE     0.9                   /* of the GPU's memory, unless said otherwise */
+#define CUDA_SPARE     (UINT64_C(64) << 20)  /* left where less than that share is available */
+#define CUDA_BLOCKS    (1 << 20)             /* that a pool takes by itself: 16 million tokens */
 #define MIB            (1024.0 * 1024.0)
 
 /* auto is the GPU where this build and this machine have one that can run the model. */
@@ -31,7 +33,7 @@ static enum qr_status choose_device(const char *device, const struct qr_plan *pl
     enum qr_status status = qr_cuda_device_get(0, true, &setup->gpu, any ? NULL : err);
     if (status == QR_OK) {
         struct qr_exec_limits least = {.max_token = 1, .max_seq = 1, .max_len = 1, .n_block = 1, .kv_type = QR_BF16};
-        status = qr_cuda_memory(plan, &least, &setup->cuda_memory, any ? NULL : err);
+        status = qr_cuda_memory(plan, &least, setup->gpu.major, &setup->cuda_memory, any ? NULL : err);
     }
     setup->cuda = status == QR_OK;
     return any ? QR_OK : status;
@@ -45,9 +47,14 @@ static enum qr_status choose_kv_type(const char *name, bool cuda, enum qr_dtype 
     *type = cuda ? QR_BF16 : QR_F16;
     if (!name || strcmp(name, "auto") == 0)
         return QR_OK;
-    if (qr_dtype_from_name(name, type) && (*type == QR_F32 || *type == QR_F16 || *type == QR_BF16))
+    if (cuda && (strcmp(name, "fp8") == 0 || strcmp(name, "fp8_e4m3") == 0)) {
+        *type = QR_F8S;
         return QR_OK;
-    return qr_fail(err, QR_INVALID, "kv_cache_dtype is \"%.40s\": it must be auto, f32, f16 or bf16", name);
+    }
+    if (qr_dtype_from_name(name, type) && (*type == (cuda ? QR_BF16 : QR_F32) || *type == QR_F16 || *type == QR_BF16))
+        return QR_OK;
+    return qr_fail(err, QR_INVALID, "kv_cache_dtype is \"%.40s\": it must be auto, %s", name,
+                   cuda ? "bf16, f16 or fp8 on a GPU" : "f32, f16 or bf16 on a CPU; fp8 needs a GPU");
 }
 
 /* 0 stands for the default. */
@@ -78,41 +85,91 @@ static enum qr_status choose_step(const struct qr_engine_options *o, bool cuda, 
     return QR_OK;
 }
 
-/* Bytes that keys and values may take, at most; 0: not known. */
-static enum qr_status find_room(const struct qr_model *model, struct qr_setup *setup, uint64_t *room,
-                                struct qr_err *err)
+/* Bytes that the engine may take of the GPU, and of them keys and values: what everything else leaves, by the account. */
+static enum qr_status find_gpu_room(const struct qr_engine_options *o, struct qr_setup *setup, uint64_t *room,
+                                    struct qr_err *err)
 {
-    uint64_t all = qr_memory_available(), used = model->headers_only ? model->weights->bytes : 0;
-    if (setup->cuda) {
-        struct qr_exec_limits l = setup->limits;
-        struct qr_cuda_memory m;
-        l.max_len = l.n_block = 1;
-        QR_TRY(qr_cuda_memory(setup->plan, &l, &m, err));
-        all = setup->gpu.available;
-        used = m.weights + m.activations + m.workspace + m.step + m.modules + CUDA_SPARE;
-        if (used >= all)
-            return qr_fail(err, QR_LIMIT, "%s has %.0f MiB available but the model takes %.0f MiB before any KV cache",
-                           setup->gpu.name, (double)all / MIB, (double)used / MIB);
-    }
-    *room = all > used ? all - used : 0;
+    struct qr_exec_limits l = setup->limits;
+    struct qr_cuda_memory m;
+    const struct qr_cuda_device *gpu = &setup->gpu;
+    double share = o->gpu_memory_utilization;
+    if (!(share >= 0 && share <= 1))
+        return qr_fail(err, QR_INVALID, "gpu_memory_utilization is %g: it must lie above 0 and at most at 1", share);
+    setup->budget = (uint64_t)((share > 0 ? share : CUDA_SHARE) * (double)gpu->memory);
+    uint64_t available = gpu->available > CUDA_SPARE ? gpu->available - CUDA_SPARE : 0;
+    setup->budget = setup->budget < available ? setup->budget : available;
+    l.n_block = 1;
+    QR_TRY(qr_cuda_memory(setup->plan, &l, gpu->major, &m, err));
+    uint64_t used = m.total; /* one block for what rounding takes */
+    if (used >= setup->budget)
+        return qr_fail(err, QR_LIMIT,
+                       "the model takes %.0f MiB of the GPU before any KV cache (weights %.0f, activations and "
+                       "workspace %.0f, the rest %.0f) but may take %.0f MiB of %s: %.0f of its %.0f are available, "
+                       "gpu_memory_utilization is %.2f",
+                       (double)used / MIB, (double)m.weights / MIB, (double)(m.activations + m.workspace) / MIB,
+                       (double)(used - m.weights - m.activations - m.workspace) / MIB, (double)setup->budget / MIB,
+                       gpu->name, (double)gpu->available / MIB, (double)gpu->memory / MIB,
+                       share > 0 ? share : CUDA_SHARE);
+    *room = setup->budget - used;
     return QR_OK;
 }
 
-/* The longest sequence and the number of blocks. Left to itself quire gives the KV cache at most half of the memory
- * that is available once the weights are loaded. */
+/* Bytes of a block on the GPU: its keys and values, and its two places in a step's list of copies. */
+static uint64_t gpu_block_bytes(const struct qr_setup *setup)
+{
+    return setup->block_bytes + 2 * sizeof(int32_t);
+}
+
+static enum qr_status no_room_for(const struct qr_setup *setup, uint64_t blocks, uint64_t room, const char *lower,
+                                  struct qr_err *err)
+{
+    return qr_fail(err, QR_LIMIT, "a KV cache of %llu tokens takes %.0f MiB but there are %.0f MiB: lower %s",
+                   (unsigned long long)blocks * QR_PAGE, (double)blocks * (double)setup->block_bytes / MIB,
+                   (double)room / MIB, lower);
+}
+
+/* The longest sequence, and blocks for all that is left, or as many as were asked for. */
+static enum qr_status choose_gpu_cache(const struct qr_engine_options *o, uint64_t asked, struct qr_setup *setup,
+                                       struct qr_err *err)
+{
+    struct qr_exec_limits *l = &setup->limits;
+    bool given = o->max_model_len > 0;
+    uint64_t room = 0;
+    QR_TRY(find_gpu_room(o, setup, &room, err));
+    uint64_t most = room / gpu_block_bytes(setup), blocks = asked > 0 ? asked : most;
+    if (blocks > most)
+        return no_room_for(setup, blocks, room, "kv_cache_tokens", err);
+    if (asked == 0 && blocks > CUDA_BLOCKS)
+        blocks = CUDA_BLOCKS;
+    blocks = blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS;
+    uint64_t needed = (uint64_t)qr_blocks_for(l->max_len);
+    if (needed > blocks && given)
+        return no_room_for(setup, needed, blocks * setup->block_bytes,
+                           asked > 0 ? "max_model_len, or raise kv_cache_tokens" : "max_model_len", err);
+    if (blocks == 0)
+        return no_room_for(setup, 1, room, "max_num_batched_tokens or raise gpu_memory_utilization", err);
+    l->max_len = needed > blocks ? (int)blocks * QR_PAGE : l->max_len;
+    l->n_block = (int)blocks;
+    return QR_OK;
+}
+
+/* The longest sequence and the number of blocks. Left to itself quire gives the KV cache on a CPU room for one sequence, at
+ * most half of the memory that is available once the weights are loaded. */
 static enum qr_status choose_cache(const struct qr_model *model, const struct qr_engine_options *o,
                                    struct qr_setup *setup, struct qr_err *err)
 {
     struct qr_exec_limits *l = &setup->limits;
     int trained = model->config.max_len;
-    uint64_t available = 0;
-    QR_TRY(find_room(model, setup, &available, err));
     if (o->kv_cache_tokens < 0)
         return qr_fail(err, QR_INVALID, "kv_cache_tokens is %lld: it must not be negative",
                        (long long)o->kv_cache_tokens);
-    QR_TRY(choose("max_model_len", o->max_model_len, trained, 0, &l->max_len, err));
-    uint64_t room = available > 0 ? available / 2 : UINT64_MAX;
+    QR_TRY(choose("max_model_len", o->max_model_len, trained, setup->cuda ? trained : 0, &l->max_len, err));
     uint64_t asked = ((uint64_t)o->kv_cache_tokens + QR_PAGE - 1) / QR_PAGE; /* 0: not said */
+    if (setup->cuda)
+        return choose_gpu_cache(o, asked, setup, err);
+    uint64_t available = qr_memory_available(), used = model->headers_only ? model->weights->bytes : 0;
+    available = available > used ? available - used : 0;
+    uint64_t room = available > 0 ? available / 2 : UINT64_MAX;
     uint64_t blocks = asked > 0 ? asked : room / setup->block_bytes;
     blocks = blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS;
     if (l->max_len == 0) {
@@ -126,11 +183,9 @@ static enum qr_status choose_cache(const struct qr_model *model, const struct qr
         return qr_fail(err, QR_LIMIT, "a sequence may reach %d tokens but kv_cache_tokens is %lld: lower max_model_len",
                        l->max_len, (long long)o->kv_cache_tokens);
     l->n_block = (int)(asked > 0 ? blocks : needed);
-    uint64_t bytes = (uint64_t)l->n_block * setup->block_bytes;
-    if (available > 0 && bytes > available)
-        return qr_fail(err, QR_LIMIT, "a KV cache of %d tokens takes %.0f MiB but there are %.0f MiB: lower %s",
-                       l->n_block * QR_PAGE, (double)bytes / MIB, (double)available / MIB,
-                       asked > 0 ? "kv_cache_tokens" : "max_model_len");
+    if (available > 0 && (uint64_t)l->n_block * setup->block_bytes > available)
+        return no_room_for(setup, (uint64_t)l->n_block, available, asked > 0 ? "kv_cache_tokens" : "max_model_len",
+                           err);
     return QR_OK;
 }
 
@@ -182,7 +237,7 @@ static enum qr_status make(const struct qr_model *model, const struct qr_engine_
     QR_TRY(choose_cache(model, o, setup, err));
     QR_TRY(qr_arch_set_rope(model->weights, setup->limits.max_len, setup->plan, err));
     if (setup->cuda)
-        return qr_cuda_memory(setup->plan, &setup->limits, &setup->cuda_memory, err);
+        return qr_cuda_memory(setup->plan, &setup->limits, setup->gpu.major, &setup->cuda_memory, err);
     return qr_cpu_memory(setup->plan, &setup->limits, setup->n_thread, &setup->memory, err);
 }
 
@@ -195,6 +250,20 @@ enum qr_status qr_setup_make(const struct qr_model *model, const struct qr_engin
     if (status != QR_OK)
         qr_setup_free(setup);
     return status;
+}
+
+enum qr_status qr_setup_check_gpu(const struct qr_model *headers, const struct qr_engine_options *options,
+                                  struct qr_err *err)
+{
+    struct qr_setup setup;
+    int n_gpu;
+    if (options && options->device && strcmp(options->device, "cpu") == 0)
+        return QR_OK;
+    if (qr_cuda_count(&n_gpu, NULL) != QR_OK)
+        return QR_OK; /* whether that is wrong is said when an engine is made */
+    QR_TRY(qr_setup_make(headers, options, &setup, err));
+    qr_setup_free(&setup);
+    return QR_OK;
 }
 
 void qr_setup_free(struct qr_setup *setup)

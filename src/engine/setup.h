@@ -17,11 +17,15 @@ struct qr_setup {
     struct qr_cpu_memory memory;
     bool cuda; /* runs on gpu, and cuda_memory is the account; else on the CPU, and memory is */
     struct qr_cuda_device gpu;
+    uint64_t budget; /* bytes of the GPU that the engine may take */
     struct qr_cuda_memory cuda_memory;
 };
 
 /* options NULL: all defaults. */
 enum qr_status qr_setup_make(const struct qr_model *model, const struct qr_engine_options *options,
                              struct qr_setup *setup, struct qr_err *err);
+/* Before weights are read: is there a GPU that would be used but could not hold them? options NULL: all defaults. */
+enum qr_status qr_setup_check_gpu(const struct qr_model *headers, const struct qr_engine_options *options,
+                                  struct qr_err *err);
 void qr_setup_free(struct qr_setup *setup); /* a zeroed struct is fine */
 #endif

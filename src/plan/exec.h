@@ -46,7 +46,7 @@ struct qr_exec_limits {
     int max_row;           /* R */
     int max_len;           /* positions: size of the cos/sin table */
     int n_block;           /* KV blocks of QR_PAGE tokens over all layers */
-    enum qr_dtype kv_type; /* QR_F32, QR_F16, QR_BF16 */
+    enum qr_dtype kv_type; /* QR_F32, QR_F16, QR_BF16; QR_F8S on a GPU: E4M3, a power of two for each token and head */
     int n_place;           /* ids of earlier steps that are kept; 0 where nothing runs ahead */
 };
 

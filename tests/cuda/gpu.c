@@ -13,6 +13,7 @@ void need_gpu(void)
 {
     struct qr_err err;
     int n;
+
     if (qr_cuda_count(&n, &err) == QR_OK)
         return;
     if (getenv("QUIRE_GPU"))
@@ -71,11 +72,11 @@ float *gpu_logits(const struct model *model, struct setting setting, enum way wa
     return logits;
 }
 
-void heads_write(int n_head, int n_kv_head, int head_dim, const char *path)
+void heads_write(const char *shape, int n_head, int n_kv_head, int head_dim, const char *path)
 {
     struct qr_config config;
     struct qr_err err;
-    if (qr_config_from_shape("tiny-qwen3", &config, &err) != QR_OK)
+    if (qr_config_from_shape(shape, &config, &err) != QR_OK)
         fail_msg("%s", err.message);
     config.n_head = n_head;
     config.n_kv_head = n_kv_head;

@@ -17,8 +17,8 @@ void gpu_open_as(struct runner *runner, const struct model *model, struct settin
 /* Logits [n, n_vocab] of one sequence: n - n_decode tokens in chunks, then one by one; malloc'ed. */
 float *gpu_logits(const struct model *model, struct setting setting, enum way way, const int32_t *token, int n,
                   int n_decode, int chunk);
-/* Writes a tiny model with such heads, random weights in bf16, to a .gguf file. */
-void heads_write(int n_head, int n_kv_head, int head_dim, const char *path);
+/* Writes a tiny model of a shape with such heads, random weights in bf16, to a .gguf file. */
+void heads_write(const char *shape, int n_head, int n_kv_head, int head_dim, const char *path);
 /* |a - b| / |b|, norms over n numbers; fails the test on NaN. */
 double norm_error(const float *a, const float *b, size_t n);
 #endif

@@ -164,6 +164,45 @@ static double error_of(const attention_step &s, const std::vector<uint32_t> &got
     return sqrt(err / norm);
 }
 
+// Pages in fp8 with random codes and powers of two, and in bf16 with what they stand for, in place of the step's own.
+struct fp8_pages {
+    char *k, *v;
+    __nv_bfloat16 *k16, *v16;
+
+    fp8_pages(attention_step &s, std::mt19937 &rng)
+    {
+        const int D = s.head_dim, bytes = page_bytes(D, QR_CU_FP8);
+        const size_t pages = s.table.size() * s.n_kv_head;
+        for (int which = 0; which < 2; which++) {
+            std::vector<uint8_t> codes(pages * bytes);
+            std::vector<uint16_t> plain(pages * 16 * D);
+            for (size_t p = 0; p < pages; p++)
+                for (int token = 0; token < 16; token++) {
+                    const int e = (int)(rng() % 4) - 9; // up to 448 / 2^6
+                    const uint16_t factor = (uint16_t)((120 + e + 127) << 7);
+                    memcpy(&codes[p * bytes + 16 * D + token * 2], &factor, 2);
+                    for (int d = 0; d < D; d++) {
+                        uint8_t code = (uint8_t)rng();
+                        if ((code & 0x7F) == 0x7F)
+                            code--; // no NaN
+                        const int row = which ? d % 16 : token, k = which ? token : d % 16, exponent = code >> 3 & 15;
+                        const double m = (code & 7) / 8.0 + (exponent ? 1 : 0);
+                        const float x = (float)ldexp(code & 0x80 ? -m : m, (exponent ? exponent : 1) - 7 + e);
+                        uint32_t bits;
+                        memcpy(&bits, &x, 4);
+                        codes[p * bytes + fp8_index(d / 16, row, k)] = code;
+                        plain[p * 16 * D + page_index(d / 16, row, k)] = (uint16_t)(bits >> 16);
+                        failures += (bits & 0xFFFF) != 0;
+                    }
+                }
+            char *&at = which ? v : k;
+            __nv_bfloat16 *&at16 = which ? v16 : k16;
+            at = (char *)s.own<uint8_t>(codes);
+            at16 = (__nv_bfloat16 *)s.own<uint16_t>(plain);
+        }
+    }
+};
+
 static void compare(int D, int heads, int kv_heads, const std::vector<sequence> &list, int sms)
 {
     attention_step mixed(D, heads, kv_heads, list, false, true), whole(D, heads, kv_heads, list, false, false),
@@ -193,12 +232,28 @@ static void compare(int D, int heads, int kv_heads, const std::vector<sequence> 
     failures += !(error < 5e-3);
     check("few pairs in cuts", mixed.result(plain));
     check("few pairs whole", whole.result(plain));
-    check("wgmma", wide.result(hopper));
+    if (D == 64 || D == 128)
+        check("wgmma", wide.result(hopper));
+    std::mt19937 rng(D + heads); // the same pages for each step: their tables are the same
+    for (attention_step *s : {&wide, &mixed, &whole}) {
+        rng.seed(D + heads);
+        fp8_pages pages(*s, rng);
+        s->a.k_pages = (const char *)pages.k16, s->a.v_pages = (const char *)pages.v16;
+        if (s == &wide)
+            base = s->result(plain);
+        s->a.k_pages = pages.k, s->a.v_pages = pages.v;
+        s->a.kv = QR_CU_FP8;
+        check("fp8", s->result(plain));
+        if (s == &wide && (D == 64 || D == 128))
+            check("fp8, wgmma", s->result(hopper));
+    }
 }
 
-static void time_prefill(int sms, int T)
+// Times in fp8 are of pages that hold anything.
+static void time_prefill(int sms, int T, enum qr_cu_kv kv)
 {
     attention_step s(128, 12, 2, {{0, T}}, true, false);
+    s.a.kv = kv;
     double flop = 2.0 * T * (T + 1.0) * 128 * 12;
     double plain = graph_us(10, [&](int, cudaStream_t st) {
         qr_cu_on on = on_stream(st, sms);
@@ -209,16 +264,17 @@ static void time_prefill(int sms, int T)
         qr_cu_on on = on_stream(st, sms);
         CHECK(qr_cu_attention_wide(&on, s.a));
     });
-    printf("prefill T %-4d: mma.sync %7.1f us %4.0f TFLOP/s, wgmma %7.1f us %4.0f TFLOP/s\n", T, plain,
+    printf("prefill T %-4d%s: mma.sync %7.1f us %4.0f TFLOP/s, wgmma %7.1f us %4.0f TFLOP/s\n", T, kv == QR_CU_FP8 ? " fp8" : "", plain,
            flop / plain / 1e6, wide, flop / wide / 1e6);
 }
 
-static void time_decode(int sms, int S, int context)
+static void time_decode(int sms, int S, int context, enum qr_cu_kv kv)
 {
     int turns = std::max(1, 600 * 1024 / (S * context));
-    double bytes = (double)S * context * 2 * 128 * 4;
+    double bytes = (double)S * context * 2 * 128 * (kv == QR_CU_FP8 ? 2.03125 : 4);
     for (int split = 0; split < 2; split++) {
         attention_step s(128, 12, 2, std::vector<sequence>(S, {context - 1, 1}), false, split, turns);
+        s.a.kv = kv;
         auto us = [&](const std::function<cudaError_t(const qr_cu_on *, const qr_cu_attention *)> &run) {
             return graph_us(30, [&](int i, cudaStream_t st) {
                 qr_cu_on on = on_stream(st, sms);
@@ -228,7 +284,8 @@ static void time_decode(int sms, int S, int context)
             });
         };
         double block = us([](const qr_cu_on *on, const qr_cu_attention *a) { return qr_cu_attention_few(on, *a); });
-        printf("decode %3d x %-4d %s: %7.2f us %5.0f GB/s\n", S, context, split ? "in cuts" : "whole  ", block,
+        printf("decode %3d x %-4d %s%s: %7.2f us %5.0f GB/s\n", S, context, split ? "in cuts" : "whole  ",
+               kv == QR_CU_FP8 ? " fp8" : "", block,
                bytes / block / 1e3);
     }
 }
@@ -240,7 +297,7 @@ int main()
     const int sms = d.multiProcessorCount;
     qr_cu_on on = on_stream(0, sms);
     std::mt19937 rng(1);
-    for (int D : {64, 128}) {
+    for (int D : {16, 32, 64, 96, 128, 256}) {
         CHECK(qr_cu_prepare_attention(&on, D));
         int shapes[][2] = {{2, 2}, {4, 2}, {6, 2}, {8, 2}, {10, 2}, {12, 2}, {14, 2}, {16, 2}};
         for (auto &h : shapes) {
@@ -252,11 +309,13 @@ int main()
         }
     }
     if (!quick()) {
-        for (int T : {128, 512, 1024, 2048, 4096})
-            time_prefill(sms, T);
-        for (int S : {1, 8, 64, 256})
-            time_decode(sms, S, 1024);
-        time_decode(sms, 256, 256);
+        for (enum qr_cu_kv kv : {QR_CU_BF16, QR_CU_FP8}) {
+            for (int T : {128, 512, 1024, 2048, 4096})
+                time_prefill(sms, T, kv);
+            for (int S : {1, 8, 64, 256})
+                time_decode(sms, S, 1024, kv);
+            time_decode(sms, 256, 256, kv);
+        }
     }
     printf("%s\n", failures ? "FAILED" : "all bits equal, all errors within their limit");
     return failures != 0;

@@ -16,6 +16,8 @@
 enum { N_TOKEN = 364, N_DECODE = 64, N_RANDOM = 8, N_MASK = QR_N_FUSE + 2 + N_RANDOM };
 /* Activations and keys are rounded to bf16, 2^-9 each, some tens of times; so are weights that are no bf16 in the file. */
 #define TOLERANCE(type) ((type) == QR_BF16 ? 1e-2 : 1.5e-2)
+/* A key or value that such an error takes over the middle between two codes is off by 2^-3 of itself. */
+#define TOLERANCE_FP8 4e-2
 
 static void compare(void **state, const char *shape, enum qr_dtype type, enum qr_dtype kv_type)
 {
@@ -27,14 +29,19 @@ static void compare(void **state, const char *shape, enum qr_dtype type, enum qr
     snprintf(name, sizeof name, "%s-%s.gguf", shape, qr_dtype_info(type)->name);
     const char *path = tmp_path(state, name);
     if (strcmp(shape, "heads-128") == 0)
-        heads_write(12, 2, 128, path);
+        heads_write("tiny-qwen3", 12, 2, 128, path);
     else if (strcmp(shape, "heads-64") == 0)
-        heads_write(9, 3, 64, path);
+        heads_write("tiny-qwen3", 9, 3, 64, path);
+    else if (strcmp(shape, "heads-96") == 0)
+        heads_write("tiny-llama", 4, 4, 96, path);
+    else if (strcmp(shape, "heads-256") == 0)
+        heads_write("tiny-gemma2", 4, 1, 256, path);
     else
         model_write(shape, type, path);
     model_open(&model, path);
     random_tokens(token, N_TOKEN, model.n_vocab, 5);
-    float *want = ref_forward(model.source, token, N_TOKEN);
+    float *want =
+        kv_type == QR_F8S ? ref_forward_fp8(model.source, token, N_TOKEN) : ref_forward(model.source, token, N_TOKEN);
     for (int i = 0; i < N_MASK; i++) {
         uint32_t mask = i == 0              ? QR_FUSE_ALL
                         : i == 1            ? 0
@@ -43,7 +50,7 @@ static void compare(void **state, const char *shape, enum qr_dtype type, enum qr
         struct setting setting = {.mask = mask, .n_thread = 2, .kv_type = kv_type};
         float *got = gpu_logits(&model, setting, (enum way)(i % N_WAY), token, N_TOKEN, N_DECODE, 200);
         double error = norm_error(got, want, (size_t)N_TOKEN * model.n_vocab);
-        if (error > TOLERANCE(type))
+        if (error > (kv_type == QR_F8S ? TOLERANCE_FP8 : TOLERANCE(type)))
             fail_msg("%s, mask 0x%x: off the oracle by %g", name, mask, error);
         worst = error > worst ? error : worst;
         free(got);
@@ -98,14 +105,49 @@ static void heads_64(void **state)
     compare(state, "heads-64", QR_BF16, QR_F16);
 }
 
+static void heads_96(void **state)
+{
+    compare(state, "heads-96", QR_BF16, QR_BF16);
+}
+
+static void heads_256(void **state)
+{
+    compare(state, "heads-256", QR_BF16, QR_BF16);
+}
+
+/* Scaled embeddings, norms on both sides, GELU, windows, soft caps of scores and logits; then windows with frequencies of their own. */
+static void gemma2(void **state)
+{
+    compare(state, "tiny-gemma2", QR_BF16, QR_BF16);
+}
+
+static void gemma3(void **state)
+{
+    compare(state, "tiny-gemma3", QR_BF16, QR_BF16);
+}
+
+static void phi3(void **state)
+{
+    compare(state, "tiny-phi3", QR_BF16, QR_BF16);
+}
+
+static void fp8(void **state)
+{
+    compare(state, "tiny-llama", QR_BF16, QR_F8S);
+    compare(state, "heads-128", QR_BF16, QR_F8S);
+    compare(state, "heads-64", QR_BF16, QR_F8S);
+    compare(state, "heads-256", QR_BF16, QR_F8S);
+}
+
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, tmp_setup, tmp_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(llama),          WITH_FOLDER(llama_f16), WITH_FOLDER(llama3_q8),
-        WITH_FOLDER(mistral_window), WITH_FOLDER(qwen2),     WITH_FOLDER(qwen2_q4),
-        WITH_FOLDER(qwen3),          WITH_FOLDER(heads_128), WITH_FOLDER(heads_64),
+        WITH_FOLDER(llama),    WITH_FOLDER(llama_f16), WITH_FOLDER(llama3_q8), WITH_FOLDER(mistral_window),
+        WITH_FOLDER(qwen2),    WITH_FOLDER(qwen2_q4),  WITH_FOLDER(qwen3),     WITH_FOLDER(heads_128),
+        WITH_FOLDER(heads_64), WITH_FOLDER(heads_96),  WITH_FOLDER(heads_256), WITH_FOLDER(gemma2),
+        WITH_FOLDER(gemma3),   WITH_FOLDER(phi3),      WITH_FOLDER(fp8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

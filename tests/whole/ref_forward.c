@@ -16,6 +16,7 @@ struct ref {
     int n;         /* tokens, at positions 0 .. n - 1 */
     double *angle; /* [head_dim / 2] radians a position */
     double *local; /* the same of layers with a window (Gemma 3); NULL: no other */
+    bool fp8;      /* keys and values are kept in it */
 };
 
 static float *floats(size_t n)
@@ -173,6 +174,26 @@ static void attend(const struct qr_config *c, const float *q, const float *k, co
     free(p);
 }
 
+/* Each row of width columns as E4M3 (1 sign, 4 exponent, 3 mantissa bits; OCP 8-bit Floating Point Specification) holds it,
+ * multiplied by the least power of two with which its largest magnitude is at most 448. */
+static void keep_in_fp8(float *x, size_t n_row, size_t width)
+{
+    for (size_t row = 0; row < n_row; row++, x += width) {
+        double most = 0;
+        int e = -100, exponent;
+        for (size_t i = 0; i < width; i++)
+            most = fmax(most, fabs((double)x[i]));
+        while (ldexp(448, e) < most)
+            e++;
+        for (size_t i = 0; i < width; i++) {
+            double y = ldexp((double)x[i], -e);
+            frexp(y, &exponent); /* |y| = 0.5 .. 1 times 2^exponent; below 2^-6 the steps get no finer */
+            double step = ldexp(1, (exponent - 1 < -6 ? -6 : exponent - 1) - 3);
+            x[i] = (float)ldexp(nearbyint(y / step) * step, e);
+        }
+    }
+}
+
 /* x += Wo attention(norm(x)) */
 static void attention(const struct ref *r, int layer, float *x)
 {
@@ -196,6 +217,10 @@ static void attention(const struct ref *r, int layer, float *x)
     const double *angle = windowed && r->local ? r->local : r->angle;
     rotate(r, angle, q, c->n_head, q_order);
     rotate(r, angle, k, c->n_kv_head, k_order);
+    if (r->fp8) {
+        keep_in_fp8(k, n * (size_t)c->n_kv_head, d);
+        keep_in_fp8(v, n * (size_t)c->n_kv_head, d);
+    }
     int window = windowed ? c->window : r->n;
     for (int t = 0; t < r->n; t++)
         for (int i = 0; i < c->n_head; i++) {
@@ -242,9 +267,9 @@ static void mlp(const struct ref *r, int layer, float *x)
 
 /* ---------------------------------------------------------------- the whole */
 
-float *ref_forward(const struct qr_source *source, const int32_t *token, int n)
+static float *forward(const struct qr_source *source, const int32_t *token, int n, bool fp8)
 {
-    struct ref r = {.source = source, .c = qr_source_config(source), .n = n};
+    struct ref r = {.source = source, .c = qr_source_config(source), .n = n, .fp8 = fp8};
     size_t e = (size_t)r.c->n_embd, n_vocab = (size_t)r.c->n_vocab;
     r.angle = make_angles(&r, &r.c->rope);
     r.local = r.c->rope_local.theta != 0 ? make_angles(&r, &r.c->rope_local) : NULL;
@@ -272,4 +297,14 @@ float *ref_forward(const struct qr_source *source, const int32_t *token, int n)
     free(x);
     free(r.angle);
     return logits;
+}
+
+float *ref_forward(const struct qr_source *source, const int32_t *token, int n)
+{
+    return forward(source, token, n, false);
+}
+
+float *ref_forward_fp8(const struct qr_source *source, const int32_t *token, int n)
+{
+    return forward(source, token, n, true);
 }

@@ -7,4 +7,6 @@
 
 /* Logits [n, n_vocab] of all positions, malloc'ed. A test fails when the source lacks a tensor. */
 float *ref_forward(const struct qr_source *source, const int32_t *token, int n);
+/* The same with keys and values kept in fp8: each token's head in E4M3, times the least power of two that lets it be held. */
+float *ref_forward_fp8(const struct qr_source *source, const int32_t *token, int n);
 #endif
