@@ -22,9 +22,10 @@ struct qr_bpe {
     int32_t unk;           /* stands for such bytes; -1: they are left out */
     bool fuse_unk;         /* one for a row of them */
     bool ignore_merges;    /* a word that is a token is taken whole */
-    /* Where this text begins no token reaches over, unless it consists of it: words are cut there. "": nowhere. */
-    char cut[8];
-    size_t n_cut;
+    /* Words are cut where no merge reaches over: bit joins[left][right] is set when some merge has the one character (or
+     * byte) at the end of its left part and the other one at the beginning of its right part; characters share places, so a bit may be set for nothing. */
+    bool cuts;
+    uint8_t joins[256][32];
 };
 
 enum qr_status qr_bpe_init(struct qr_bpe *bpe, size_t n_merge, struct qr_err *err);
@@ -33,14 +34,12 @@ void qr_bpe_free(struct qr_bpe *bpe);
  * first. Refuses tokens that the vocabulary lacks. */
 enum qr_status qr_bpe_add(struct qr_bpe *bpe, const struct qr_vocab *vocab, uint32_t rank, const char *left,
                           size_t n_left, const char *right, size_t n_right, bool keep_first, struct qr_err *err);
-/* With chars: looks whether words may be cut before text (a space's stand-in) without changing what they become. */
-void qr_bpe_find_cut(struct qr_bpe *bpe, const struct qr_vocab *vocab, const char *text, size_t n);
-/* Looks up the bytes' tokens: after the vocabulary is complete. */
-void qr_bpe_set_bytes(struct qr_bpe *bpe, const struct qr_vocab *vocab);
+/* Looks up the bytes' tokens, and where words may be cut: after the vocabulary and the options are complete. */
+void qr_bpe_finish(struct qr_bpe *bpe, const struct qr_vocab *vocab);
 
 /* Memory of one encoding thread. */
 struct qr_bpe_scratch {
-    int32_t *id; /* a long word before it is merged */
+    int32_t *id; /* a part of a word before it is merged */
     size_t room_id;
     struct qr_symbol *symbol;
     size_t room_symbol;

@@ -82,20 +82,6 @@ enum qr_status qr_tokenizer_add_token(struct qr_tokenizer *tok, const struct qr_
     return qr_added_add(&tok->added, how, text, n, &tok->normalizer, err);
 }
 
-/* What stands for a space, if something does. */
-static void find_cut(struct qr_tokenizer *tok)
-{
-    for (int i = 0; i < tok->normalizer.n; i++) {
-        const struct qr_normal_step *step = &tok->normalizer.step[i];
-
-        if (step->kind == QR_NORMAL_REPLACE && step->n_text == 1 && step->text[0] == ' ')
-            qr_bpe_find_cut(&tok->bpe, &tok->vocab, step->content, step->n_content);
-    }
-    for (int i = 0; i < tok->pretok.n; i++)
-        if (tok->pretok.step[i].kind == QR_STEP_METASPACE)
-            qr_bpe_find_cut(&tok->bpe, &tok->vocab, tok->pretok.step[i].text, tok->pretok.step[i].n_text);
-}
-
 const char *qr_tokenizer_text(const struct qr_tokenizer *tok, int32_t id, size_t *n)
 {
     const struct qr_token *token = &tok->vocab.token[id];
@@ -130,10 +116,8 @@ enum qr_status qr_tokenizer_finish(struct qr_tokenizer *tok, struct qr_err *err)
 {
     if (tok->vocab.n_used == 0)
         return qr_fail(err, QR_FORMAT, "the tokenizer has no tokens");
-    if (tok->bpe.slot) {
-        qr_bpe_set_bytes(&tok->bpe, &tok->vocab);
-        find_cut(tok);
-    }
+    if (tok->bpe.slot)
+        qr_bpe_finish(&tok->bpe, &tok->vocab);
     if (tok->text)
         QR_TRY(make_pieces(tok, err));
     return qr_added_finish(&tok->added, err);
