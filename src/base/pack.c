@@ -6,13 +6,12 @@
  * stream. A part covers 32 columns and holds, in this order,
  *   scales  f16 d [16], and m [16] for Q4_1 and Q5_1; K types: 8-bit sub-scales [16] and sub-mins [16]
  *           (Q6_K: two sub-scales [16], one for each 16 columns), and in front of a record d [16] (dmin [16])
- *   low     4 bits of each code. 32-bit word (g, row), g = column / 8: its lower half has columns 8g, 8g+2, 8g+4, 8g+6
- *           from the lowest nibble up, its upper half the odd ones. A shift by 4k and a mask leave the columns 8g+2k
- *           and 8g+2k+1 as two int16: one factor of VPMADDWD.
- *   high    the 5th bit: word (row): bit j of the lower half is column 2j, of the upper half column 2j+1.
- *           Q6_K's bits 5 and 6: word (h, row), h = column / 16: 2-bit fields, field j of the lower half is column
- *           16h+2j, of the upper half column 16h+2j+1.
- * Q8_0 keeps code + 128 in bytes: word (g, row), g = column / 4: bytes are columns 4g, 4g+2, 4g+1, 4g+3.
+ *   low     4 bits of each code. 32-bit word (g, row), g = column / 8: byte i has column 8g + i in its low nibble and
+ *           column 8g + 4 + i in the high one. A shift by 0 or 4 and a mask leave four columns as four bytes: a factor of
+ *           VPDPBUSD; a shift by 0, 8, 4 or 12 two of them as int16, columns c and c + 2: a factor of VPMADDWD.
+ *   high    the 5th bit: word (row): bit j of byte i is column 4j + i.
+ *           Q6_K's bits 5 and 6: word (h, row), h = column / 16: field j (2 bits) of byte i is column 16h + 4j + i.
+ * Q8_0 keeps code + 128 in bytes: word (g, row), g = column / 4: the four columns in order.
  * I8S does too, behind f32 d [16]. F8S has f32 d [16] and then its bytes column by column, [32][16].
  * Q2_K has two sub-scales [16] and two sub-mins [16], one for each 16 columns, and no low bits: its codes stand where
  * Q6_K has bits 5 and 6, and count sixteen times.

@@ -15,9 +15,11 @@
 #define QR_ACT_BLOCK 32  /* columns that share a scale */
 #define QR_MAX_CHUNK 128 /* tokens that pass over a panel together, at most */
 
-/* A block of 32 activations as int16: value = code * scale, |code| <= 32767 (15 bits and sign). */
+/* A block of 32 activations as integers: value = code * scale, |code| <= QR_ACT_MOST (15 bits and sign). How a table keeps
+ * the codes in their 64 bytes is its own affair (isa/vec.h). */
+#define QR_ACT_MOST 32512 /* 127 * 256: its upper byte, rounded to the nearest, is at most 127 */
 struct qr_act_meta {
-    float scale;      /* largest magnitude / 32767; NaN when the block holds no finite numbers */
+    float scale;      /* largest magnitude / QR_ACT_MOST; NaN when the block holds no finite numbers */
     float scale_sum;  /* scale * sum */
     int32_t sum;      /* of the 32 codes */
     int32_t sum_high; /* of the codes 16..31 */
@@ -28,7 +30,7 @@ struct qr_act_meta {
 struct qr_act {
     int n_token, n_col, n_block; /* n_block: n_col / 32 rounded up */
     int chunk;                   /* tokens of all chunks but the last */
-    int16_t *code;               /* [n_token * n_block][32] */
+    int16_t *code;               /* [n_token * n_block][32], order: isa/vec.h */
     struct qr_act_meta *meta;    /* [n_token * n_block] */
     float *f32;                  /* [n_token * n_block][32], zeros behind n_col; for F32, F16, BF16 weights */
 };

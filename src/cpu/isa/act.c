@@ -1,4 +1,4 @@
-/* act.c - the input of a LINEAR in the order of the dot kernels: int16 codes with a scale per 32 columns, or fp32. */
+/* act.c - the input of a LINEAR in the order of the dot kernels: integer codes with a scale per 32 columns, or fp32. */
 #include "cpu/kernel.h"
 #include "cpu/isa/kernels.h"
 #include "cpu/isa/vec.h"
@@ -29,14 +29,14 @@ static void quantise_block(const float *x, int n, int16_t *code, struct qr_act_m
     if (bits >= INFINITE_BITS)
         meta->scale = __builtin_nanf("");
     else if (largest > 1e-30f) {
-        meta->scale = largest * (1.0f / 32767.0f);
-        inverse = 32767.0f / largest;
+        meta->scale = largest * (1.0f / QR_ACT_MOST);
+        inverse = (float)QR_ACT_MOST / largest;
     }
     if (inverse == 0)
         a = b = v_zero();
     vi low = v_to_i(v_mul(a, v_set1(inverse))), high = v_to_i(v_mul(b, v_set1(inverse)));
-    i_store_i16(code, low);
-    i_store_i16(code + 16, high);
+    i_store_codes(code, 0, low);
+    i_store_codes(code, 1, high);
     meta->sum_high = i_sum(high);
     meta->sum = i_sum(low) + meta->sum_high;
     meta->scale_sum = meta->scale * (float)meta->sum;

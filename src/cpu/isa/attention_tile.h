@@ -87,16 +87,21 @@ QR_INLINE void score_tile(struct tile *tile, enum qr_dtype type, const uint8_t *
 
 QR_INLINE void score_rows(struct tile *tile, enum qr_dtype type, const uint8_t *k, int first, int r0, int n)
 {
-#if V_TILE_ATTN > 2
-    if (n == 4)
-        score_tile(tile, type, k, first, r0, 4);
-    else if (n == 3)
-        score_tile(tile, type, k, first, r0, 3);
-    else
+#if V_TILE_ATTN > 4
+    for (; n >= 8; n -= 8, r0 += 8)
+        score_tile(tile, type, k, first, r0, 8);
 #endif
-        if (n == 2)
+#if V_TILE_ATTN > 2
+    for (; n >= 4; n -= 4, r0 += 4)
+        score_tile(tile, type, k, first, r0, 4);
+    if (n == 3) {
+        score_tile(tile, type, k, first, r0, 3);
+        return;
+    }
+#endif
+    for (; n >= 2; n -= 2, r0 += 2)
         score_tile(tile, type, k, first, r0, 2);
-    else
+    if (n)
         score_tile(tile, type, k, first, r0, 1);
 }
 
@@ -105,11 +110,11 @@ static int row_sees_page(const struct row *row, int first)
     return row->lo < first + 16 && row->hi > first;
 }
 
-/* Rows from r0 on, at most a tile, that see the page. */
+/* Rows from r0 on, one after the other, that see the page. */
 static int count_seeing(const struct tile *tile, int r0, int first)
 {
     int n = 0;
-    while (n < V_TILE_ATTN && r0 + n < tile->n_row && row_sees_page(&tile->row[r0 + n], first))
+    while (r0 + n < tile->n_row && row_sees_page(&tile->row[r0 + n], first))
         n++;
     return n;
 }

@@ -1,22 +1,56 @@
-/* dot_int.c - LINEAR for block types: int16 activations times integer codes, summed exactly in int32 over 32
+/* dot_int.c - LINEAR for block types: 16-bit activations times integer codes, summed exactly in int32 over 32
  * columns, then one fp32 multiply-add a block.
  *
  * For a row and a token: total = 0; for each block of 32 columns in order:
- *     s = sum of code_w * code_x - offset * sum of code_x            exact: below 255 * 32767 * 32 < 2^28
+ *     s = sum of code_w * code_x - offset * sum of code_x            exact: below 255 * 32512 * 32 < 2^28
  *     total = fma(float(s), d_w * scale_x, total)
  *     total = fma(m_w, scale_x * sum of code_x, total)               types with a minimum
  * (Q6_K and Q2_K: s, d_w and m_w per 16 columns.) Integers may be summed in any order, so every tile shape gives these bits. */
 #include "cpu/isa/dot_part.h"
 #include "cpu/isa/kernels.h"
 
-/* s[i] += products of column pairs [j0, j1) for nt tokens; all three constants. */
-QR_INLINE void add_columns(int j0, int j1, int nt, const struct part *part, const int16_t *code, vi *s)
+/* s[i] = products of columns [16 * h0, 16 * h1) for nt tokens, whose blocks stand one after the other at code; all three
+ * constants. */
+QR_INLINE void dot_columns(int h0, int h1, int nt, const struct part *part, const int16_t *code, vi *s)
 {
+#ifdef V_BYTES
+    const int8_t *x = (const int8_t *)code;
+    vi upper[V_TILE_INT];
+    for (int i = 0; i < nt; i++)
+        s[i] = upper[i] = i_set1(0);
+    V_UNROLL(8)
+    for (int v = 4 * h0; v < 4 * h1; v++) {
+        V_UNROLL(8)
+        for (int i = 0; i < nt; i++)
+            upper[i] = i_dot_bytes(upper[i], part->w[v], x + i * 2 * QR_ACT_BLOCK + 4 * v);
+        V_UNROLL(8)
+        for (int i = 0; i < nt; i++)
+            s[i] = i_dot_bytes(s[i], part->w[v], x + i * 2 * QR_ACT_BLOCK + QR_ACT_BLOCK + 4 * v);
+    }
+    for (int i = 0; i < nt; i++)
+        s[i] = i_add(s[i], i_sll32(upper[i], 8));
+#else
+    for (int i = 0; i < nt; i++)
+        s[i] = i_set1(0);
     V_UNROLL(16)
-    for (int j = j0; j < j1; j++) {
+    for (int j = 8 * h0; j < 8 * h1; j++) {
         V_UNROLL(4)
         for (int i = 0; i < nt; i++)
-            s[i] = i_dot(s[i], part->w[j], i_pair(code + i * QR_ACT_BLOCK + 2 * j));
+            s[i] = i_dot_pair(s[i], part->w[j], code + i * QR_ACT_BLOCK + 2 * j);
+    }
+#endif
+}
+
+/* acc[i] of nt tokens: half a part, which has a scale of its own. */
+QR_INLINE void dot_half(enum qr_dtype type, int h, int nt, const struct part *part, const int16_t *code,
+                        const struct qr_act_meta *meta, vf *acc)
+{
+    vi s[V_TILE_INT];
+    dot_columns(h, h + 1, nt, part, code, s);
+    for (int i = 0; i < nt; i++) {
+        if (type == QR_Q6_K)
+            s[i] = i_sub(s[i], i_sll32(i_set1(h ? meta[i].sum_high : meta[i].sum - meta[i].sum_high), 5));
+        acc[i] = v_fma(i_to_f(s[i]), v_mul(part->d[h], v_set1(meta[i].scale)), acc[i]);
     }
 }
 
@@ -24,31 +58,24 @@ QR_INLINE void add_columns(int j0, int j1, int nt, const struct part *part, cons
 QR_INLINE void dot_tokens(enum qr_dtype type, int nt, const struct part *part, const int16_t *code,
                           const struct qr_act_meta *meta, vf *acc)
 {
-    vi s[V_TILE_INT], high[V_TILE_INT];
-    for (int i = 0; i < nt; i++)
-        s[i] = high[i] = i_set1(0);
-    add_columns(0, part_has_halves(type) ? 8 : 16, nt, part, code, s);
-    if (part_has_halves(type))
-        add_columns(8, 16, nt, part, code, high);
-    for (int i = 0; i < nt; i++) {
-        vf scale = v_set1(meta[i].scale);
-        if (type == QR_Q6_K) {
-            vi sum_high = i_set1(meta[i].sum_high), sum_low = i_sub(i_set1(meta[i].sum), sum_high);
-            s[i] = i_sub(s[i], i_sll32(sum_low, 5));
-            high[i] = i_sub(high[i], i_sll32(sum_high, 5));
-        } else if (part_offset_log2(type)) {
-            s[i] = i_sub(s[i], i_sll32(i_set1(meta[i].sum), part_offset_log2(type)));
-        }
-        acc[i] = v_fma(i_to_f(s[i]), v_mul(part->d[0], scale), acc[i]);
-        if (part_has_halves(type))
-            acc[i] = v_fma(i_to_f(high[i]), v_mul(part->d[1], scale), acc[i]);
-        if (part_has_min(type) && !part_has_halves(type))
-            acc[i] = v_fma(part->m[0], v_set1(meta[i].scale_sum), acc[i]);
-        if (part_has_min(type) && part_has_halves(type)) {
+    vi s[V_TILE_INT];
+    if (part_has_halves(type)) {
+        dot_half(type, 0, nt, part, code, meta, acc);
+        dot_half(type, 1, nt, part, code, meta, acc);
+        for (int i = 0; i < nt && part_has_min(type); i++) {
             float low = meta[i].scale * (float)(meta[i].sum - meta[i].sum_high);
             acc[i] = v_fma(part->m[0], v_set1(low), acc[i]);
             acc[i] = v_fma(part->m[1], v_set1(meta[i].scale * (float)meta[i].sum_high), acc[i]);
         }
+        return;
+    }
+    dot_columns(0, 2, nt, part, code, s);
+    for (int i = 0; i < nt; i++) {
+        if (part_offset_log2(type))
+            s[i] = i_sub(s[i], i_sll32(i_set1(meta[i].sum), part_offset_log2(type)));
+        acc[i] = v_fma(i_to_f(s[i]), v_mul(part->d[0], v_set1(meta[i].scale)), acc[i]);
+        if (part_has_min(type))
+            acc[i] = v_fma(part->m[0], v_set1(meta[i].scale_sum), acc[i]);
     }
 }
 
@@ -89,7 +116,7 @@ QR_INLINE void dot_one(enum qr_dtype type, const struct qr_dot *job)
 QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
 {
     const struct qr_act *act = job->act;
-    const int nt = job->nt, tile = part_has_halves(type) ? V_TILE_Q6_K : V_TILE_INT;
+    const int nt = job->nt;
     vf acc[QR_MAX_CHUNK];
     for (int p = 0; p < job->n_panel; p++) {
         const uint8_t *head = job->panel + (size_t)p * job->panel_bytes, *src = head + part_head_bytes(type);
@@ -102,8 +129,14 @@ QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
             struct part part;
             int i = 0;
             load_part(type, head, src, &part);
-            for (; i + tile <= nt; i += tile)
-                dot_tokens(type, tile, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
+            for (; i + V_TILE_INT <= nt; i += V_TILE_INT)
+                dot_tokens(type, V_TILE_INT, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
+#if V_TILE_INT > 4
+            if (i + 4 <= nt) {
+                dot_tokens(type, 4, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
+                i += 4;
+            }
+#endif
             for (; i + 2 <= nt; i += 2)
                 dot_tokens(type, 2, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
             if (i < nt)

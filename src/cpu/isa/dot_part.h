@@ -1,4 +1,4 @@
-/* dot_part.h - 32 columns of a panel as factors of i_dot, for each block type. The layout is base/pack.c's; the
+/* dot_part.h - 32 columns of a panel as factors of integer products, for each block type. The layout is base/pack.c's; the
  * offsets here are constants so that a kernel is compiled for one type. */
 #ifndef QR_CPU_ISA_DOT_PART_H
 #define QR_CPU_ISA_DOT_PART_H
@@ -6,9 +6,9 @@
 #include "cpu/isa/vec.h"
 
 struct part {
-    vi w[16]; /* columns 2j and 2j+1 of the 16 rows as two int16: codes, offset not taken off */
-    vf d[2];  /* what a code is worth; [1]: in columns 16..31, types with a scale for 16 columns */
-    vf m[2];  /* added to every value, likewise; types with a minimum */
+    vi w[V_FACTORS]; /* codes of the 16 rows, offset not taken off; columns in the order of vec.h's factors */
+    vf d[2];         /* what a code is worth; [1]: in columns 16..31, types with a scale for 16 columns */
+    vf m[2];         /* added to every value, likewise; types with a minimum */
 };
 
 /* Bytes of the parts of a record: base/pack.c, checked by tests/cpu/test_linear.c through every result. */
@@ -61,19 +61,64 @@ QR_INLINE vf load_f16(const uint8_t *p)
     return v_load_f16((const uint16_t *)(const void *)p);
 }
 
-QR_INLINE void load_low(const uint8_t *p, vi w[16])
+#ifdef V_BYTES
+QR_INLINE void load_low(const uint8_t *p, vi *w)
+{
+    vi mask = i_set1(0x0f0f0f0f);
+    for (int g = 0; g < 4; g++) {
+        vi x = i_load(p + g * 64);
+        w[2 * g] = i_and(x, mask);
+        w[2 * g + 1] = i_and(i_srl16(x, 4), mask);
+    }
+}
+
+QR_INLINE void load_bytes(const uint8_t *p, vi *w)
+{
+    for (int g = 0; g < 8; g++)
+        w[g] = i_load(p + g * 64);
+}
+
+/* Bit j of each byte to bit 4 of w[j]. */
+QR_INLINE void add_high1(const uint8_t *p, vi *w)
+{
+    vi x = i_load(p), mask = i_set1(0x10101010);
+    w[0] = i_or(w[0], i_and(i_sll16(x, 4), mask));
+    w[1] = i_or(w[1], i_and(i_sll16(x, 3), mask));
+    w[2] = i_or(w[2], i_and(i_sll16(x, 2), mask));
+    w[3] = i_or(w[3], i_and(i_sll16(x, 1), mask));
+    w[4] = i_or(w[4], i_and(x, mask));
+    w[5] = i_or(w[5], i_and(i_srl16(x, 1), mask));
+    w[6] = i_or(w[6], i_and(i_srl16(x, 2), mask));
+    w[7] = i_or(w[7], i_and(i_srl16(x, 3), mask));
+}
+
+/* Field j of 2 bits of each byte to bits 4 and 5 of w[j]; two words of 4 fields. */
+QR_INLINE void add_high2(const uint8_t *p, vi *w)
+{
+    vi mask = i_set1(0x30303030);
+    for (int h = 0; h < 2; h++) {
+        vi x = i_load(p + h * 64);
+        vi *u = w + 4 * h;
+        u[0] = i_or(u[0], i_and(i_sll16(x, 4), mask));
+        u[1] = i_or(u[1], i_and(i_sll16(x, 2), mask));
+        u[2] = i_or(u[2], i_and(x, mask));
+        u[3] = i_or(u[3], i_and(i_srl16(x, 2), mask));
+    }
+}
+#else
+QR_INLINE void load_low(const uint8_t *p, vi *w)
 {
     vi mask = i_set1(0x000f000f);
     for (int g = 0; g < 4; g++) {
         vi x = i_load(p + g * 64);
         w[4 * g] = i_and(x, mask);
-        w[4 * g + 1] = i_and(i_srl16(x, 4), mask);
-        w[4 * g + 2] = i_and(i_srl16(x, 8), mask);
+        w[4 * g + 1] = i_and(i_srl16(x, 8), mask);
+        w[4 * g + 2] = i_and(i_srl16(x, 4), mask);
         w[4 * g + 3] = i_srl16(x, 12);
     }
 }
 
-QR_INLINE void load_bytes(const uint8_t *p, vi w[16])
+QR_INLINE void load_bytes(const uint8_t *p, vi *w)
 {
     vi mask = i_set1(0x00ff00ff);
     for (int g = 0; g < 8; g++) {
@@ -83,49 +128,46 @@ QR_INLINE void load_bytes(const uint8_t *p, vi w[16])
     }
 }
 
-/* Bit j of each int16 to bit 4 of w[j]. */
-QR_INLINE void add_high1(const uint8_t *p, vi w[16])
+/* Bits j and 8 + j of each int16 to bit 4 of w[2j] and w[2j + 1]. */
+QR_INLINE void add_high1(const uint8_t *p, vi *w)
 {
     vi x = i_load(p), mask = i_set1(0x00100010);
-#define HIGH_LEFT(j)  w[j] = i_or(w[j], i_and(i_sll16(x, 4 - (j)), mask))
-#define HIGH_RIGHT(j) w[j] = i_or(w[j], i_and(i_srl16(x, (j)-4), mask))
-    HIGH_LEFT(0);
-    HIGH_LEFT(1);
-    HIGH_LEFT(2);
-    HIGH_LEFT(3);
-    w[4] = i_or(w[4], i_and(x, mask));
-    HIGH_RIGHT(5);
-    HIGH_RIGHT(6);
-    HIGH_RIGHT(7);
-    HIGH_RIGHT(8);
-    HIGH_RIGHT(9);
-    HIGH_RIGHT(10);
-    HIGH_RIGHT(11);
-    HIGH_RIGHT(12);
-    HIGH_RIGHT(13);
-    HIGH_RIGHT(14);
-    HIGH_RIGHT(15);
-#undef HIGH_LEFT
-#undef HIGH_RIGHT
+    w[0] = i_or(w[0], i_and(i_sll16(x, 4), mask));
+    w[2] = i_or(w[2], i_and(i_sll16(x, 3), mask));
+    w[4] = i_or(w[4], i_and(i_sll16(x, 2), mask));
+    w[6] = i_or(w[6], i_and(i_sll16(x, 1), mask));
+    w[8] = i_or(w[8], i_and(x, mask));
+    w[10] = i_or(w[10], i_and(i_srl16(x, 1), mask));
+    w[12] = i_or(w[12], i_and(i_srl16(x, 2), mask));
+    w[14] = i_or(w[14], i_and(i_srl16(x, 3), mask));
+    w[1] = i_or(w[1], i_and(i_srl16(x, 4), mask));
+    w[3] = i_or(w[3], i_and(i_srl16(x, 5), mask));
+    w[5] = i_or(w[5], i_and(i_srl16(x, 6), mask));
+    w[7] = i_or(w[7], i_and(i_srl16(x, 7), mask));
+    w[9] = i_or(w[9], i_and(i_srl16(x, 8), mask));
+    w[11] = i_or(w[11], i_and(i_srl16(x, 9), mask));
+    w[13] = i_or(w[13], i_and(i_srl16(x, 10), mask));
+    w[15] = i_or(w[15], i_and(i_srl16(x, 11), mask));
 }
 
-/* Field j of 2 bits of each int16 to bits 4 and 5 of w[j]; two words of 8 fields. */
-QR_INLINE void add_high2(const uint8_t *p, vi w[16])
+/* Fields j and 4 + j of 2 bits of each int16 to bits 4 and 5 of w[2j] and w[2j + 1]; two words of 8 fields. */
+QR_INLINE void add_high2(const uint8_t *p, vi *w)
 {
     vi mask = i_set1(0x00300030);
     for (int h = 0; h < 2; h++) {
         vi x = i_load(p + h * 64);
         vi *u = w + 8 * h;
         u[0] = i_or(u[0], i_and(i_sll16(x, 4), mask));
-        u[1] = i_or(u[1], i_and(i_sll16(x, 2), mask));
-        u[2] = i_or(u[2], i_and(x, mask));
-        u[3] = i_or(u[3], i_and(i_srl16(x, 2), mask));
-        u[4] = i_or(u[4], i_and(i_srl16(x, 4), mask));
-        u[5] = i_or(u[5], i_and(i_srl16(x, 6), mask));
-        u[6] = i_or(u[6], i_and(i_srl16(x, 8), mask));
+        u[2] = i_or(u[2], i_and(i_sll16(x, 2), mask));
+        u[4] = i_or(u[4], i_and(x, mask));
+        u[6] = i_or(u[6], i_and(i_srl16(x, 2), mask));
+        u[1] = i_or(u[1], i_and(i_srl16(x, 4), mask));
+        u[3] = i_or(u[3], i_and(i_srl16(x, 6), mask));
+        u[5] = i_or(u[5], i_and(i_srl16(x, 8), mask));
         u[7] = i_or(u[7], i_and(i_srl16(x, 10), mask));
     }
 }
+#endif
 
 /* head: of the record (K types); p: the part. */
 QR_INLINE void load_scales(enum qr_dtype type, const uint8_t *head, const uint8_t *p, struct part *part)
@@ -159,7 +201,7 @@ QR_INLINE void load_part(enum qr_dtype type, const uint8_t *head, const uint8_t 
     if (type == QR_Q8_0 || type == QR_I8S)
         load_bytes(p, part->w);
     else if (type == QR_Q2_K)
-        for (int j = 0; j < 16; j++)
+        for (int j = 0; j < V_FACTORS; j++)
             part->w[j] = i_set1(0);
     else
         load_low(p, part->w);

@@ -37,13 +37,23 @@
 #include "cpu/isa/vec_c.h"
 #endif
 
-/* Two neighbouring int16 in every lane. */
-QR_INLINE vi i_pair(const int16_t *p)
+/* The 32 activations of a block meet weights as V_FACTORS vectors, and i_store_codes writes half (0, 1) of a block so:
+ *   int16 pairs   (16 factors) four columns stand as 0, 2, 1, 3, so that a word has two columns that a shift and a mask
+ *                 leave beside one another in a packed weight (base/pack.c)
+ *   V_BYTES       (8 factors) the codes' upper bytes [32], then what is left of them [32], -128 .. 127, columns in order: two
+ *                 products of bytes with one weight give the same integers as one of int16 */
+#ifdef V_BYTES
+#define V_FACTORS 8
+#else
+#define V_FACTORS 16
+/* acc + two weights times two codes in every lane. */
+QR_INLINE vi i_dot_pair(vi acc, vi w, const int16_t *code)
 {
     int32_t x;
-    memcpy(&x, p, 4);
-    return i_set1(x);
+    memcpy(&x, code, 4);
+    return i_dot(acc, w, i_set1(x));
 }
+#endif
 
 /* 32 columns of a row at most 16 at a time: how many of the n that are left belong to this vector. */
 QR_INLINE int v_count(int left)

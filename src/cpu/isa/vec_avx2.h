@@ -6,7 +6,6 @@
 /* Rows of activations that LINEAR and ATTENTION handle together: 8 accumulators of the 16 registers. */
 #define V_CHAINS     5 /* independent sums that fit in registers */
 #define V_TILE_INT   4
-#define V_TILE_Q6_K  2 /* two sums a token */
 #define V_TILE_F32   4
 #define V_TILE_VALUE 2
 #define V_TILE_ATTN  2
@@ -227,9 +226,10 @@ QR_INLINE int32_t i_hmax(vi x)
     return _mm_cvtsi128_si32(_mm_max_epi32(c, _mm_shuffle_epi32(c, 0xb1)));
 }
 
-QR_INLINE void i_store_i16(int16_t *p, vi x)
+QR_INLINE void i_store_codes(int16_t *block, int half, vi x)
 {
-    _mm256_storeu_si256((__m256i *)p, v_narrow(x.a, x.b));
+    __m256i a = _mm256_shuffle_epi32(x.a, 0xd8), b = _mm256_shuffle_epi32(x.b, 0xd8);
+    _mm256_storeu_si256((__m256i *)(block + 16 * half), v_narrow(a, b));
 }
 
 QR_INLINE void v_prefetch(const void *p)

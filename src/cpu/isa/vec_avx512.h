@@ -6,11 +6,10 @@
 /* Rows of activations that LINEAR and ATTENTION handle together: enough independent chains for two FMA pipes of
  * latency 4, few enough for 32 registers. */
 #define V_CHAINS     10 /* independent sums that fit in registers */
-#define V_TILE_INT   4
-#define V_TILE_Q6_K  4 /* two sums a token */
+#define V_TILE_INT   8
 #define V_TILE_F32   8
 #define V_TILE_VALUE 4
-#define V_TILE_ATTN  4
+#define V_TILE_ATTN  8
 #define V_TILE_DIM   4
 
 typedef __m512 vf;
@@ -212,9 +211,21 @@ QR_INLINE int32_t i_hmax(vi a)
     return _mm512_reduce_max_epi32(a);
 }
 
-QR_INLINE void i_store_i16(int16_t *p, vi a)
+#define V_BYTES
+QR_INLINE void i_store_codes(int16_t *block, int half, vi a)
 {
-    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(a));
+    int8_t *p = (int8_t *)block + 16 * half;
+    __m512i upper = _mm512_srai_epi32(_mm512_add_epi32(a, _mm512_set1_epi32(128)), 8);
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(upper));
+    _mm_storeu_si128((__m128i *)(p + 32), _mm512_cvtepi32_epi8(a));
+}
+
+/* acc + four unsigned bytes of w times the four signed ones at p, in every lane. gcc 12 would load and spread the
+ * four by an instruction of its own. */
+QR_INLINE vi i_dot_bytes(vi acc, vi w, const int8_t *p)
+{
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int32_t *)(const void *)p));
+    return acc;
 }
 
 QR_INLINE void v_prefetch(const void *p)

@@ -7,7 +7,6 @@
 /* Rows of activations that LINEAR and ATTENTION handle together. */
 #define V_CHAINS     4 /* independent sums that fit in registers */
 #define V_TILE_INT   2
-#define V_TILE_Q6_K  2 /* two sums a token */
 #define V_TILE_F32   2
 #define V_TILE_VALUE 2
 #define V_TILE_ATTN  2
@@ -267,9 +266,10 @@ QR_INLINE int32_t i_hmax(vi a)
     return m;
 }
 
-QR_INLINE void i_store_i16(int16_t *p, vi a)
+QR_INLINE void i_store_codes(int16_t *block, int half, vi a)
 {
-    V_EACH p[l_] = (int16_t)(a.v[l_] & 0xffff);
+    static const int place[4] = {0, 2, 1, 3};
+    V_EACH block[16 * half + (l_ & ~3) + place[l_ & 3]] = (int16_t)(a.v[l_] & 0xffff);
 }
 
 QR_INLINE void v_prefetch(const void *p)
