@@ -8,11 +8,23 @@
 
 #define FIRST_BODY 65536 /* bytes allocated for a body of unknown length */
 
+/* What a body took is there for others from now on. */
+static void drop_body(struct qr_http_conn *c)
+{
+    free(c->request.body);
+    c->request.body = NULL;
+    c->request.n_body = c->body_room = 0;
+    if (c->accounted)
+        c->http->handler.account(c->http->handler.ctx, -c->accounted);
+    c->accounted = 0;
+}
+
 static int refuse(struct qr_http_conn *c, int status, const char *message)
 {
     if (!c->refuse_status) {
         c->refuse_status = status;
         c->refuse_message = message;
+        drop_body(c);
     }
     return -1;
 }
@@ -209,16 +221,13 @@ void qr_http_parse_reset(struct qr_http_conn *c)
 {
     http_parser_init(&c->parser, HTTP_REQUEST);
     c->parser.data = c;
-    free(c->request.body);
+    drop_body(c);
     qr_buf_clear(&c->url);
     qr_buf_clear(&c->head);
     c->n_field = c->refuse_status = 0;
-    c->n_head = c->body_room = 0;
+    c->n_head = 0;
     c->in_value = c->broken = c->begun = c->chunked = c->http_1_0 = c->is_head = false;
     c->keep_alive = false;
-    if (c->accounted)
-        c->http->handler.account(c->http->handler.ctx, -c->accounted);
-    c->accounted = 0;
     c->request = (struct qr_http_request){.conn = c, .peer = c->peer, .method = "", .path = ""};
 }
 

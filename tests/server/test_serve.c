@@ -213,6 +213,93 @@ static void many_streams(void **state)
     close_place(&p, QR_SERVE_DRAINED);
 }
 
+struct poster { /* sends one large body again and again, which is refused */
+    int port;
+    const char *body;
+    size_t n;
+    double until;
+    int n_refused, n_busy, n_other;
+};
+
+static void *post_large(void *arg)
+{
+    struct poster *p = arg;
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)p->port)};
+    char text[1024];
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    while (qr_now_s() < p->until) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0) {
+            int n_head = snprintf(text, sizeof text,
+                                  "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                                  "Content-Length: %zu\r\n\r\n",
+                                  p->n);
+            ssize_t sent = send(fd, text, (size_t)n_head, MSG_NOSIGNAL);
+            for (size_t at = 0; sent > 0 && at < p->n; at += (size_t)(sent > 0 ? sent : 0))
+                sent = send(fd, p->body + at, p->n - at, MSG_NOSIGNAL);
+            ssize_t got = recv(fd, text, sizeof text - 1, 0);
+            text[got > 0 ? got : 0] = 0;
+            int status = got > 12 ? atoi(text + 9) : 0;
+            p->n_refused += status == 400;
+            p->n_busy += status == 429;
+            p->n_other += status != 400 && status != 429;
+        }
+        close(fd);
+    }
+    return NULL;
+}
+
+/* Twenty clients post 30 MB, texts and lists of ids, beside 200 streams: the loop only moves bytes. */
+static void streams_beside_posters(void **state)
+{
+    enum { N = SLOW ? 20 : 200, TOKENS = 40, POSTERS = SLOW ? 4 : 20, BYTES = 30 << 20 };
+    static struct qr_load_result result[N];
+    static char text[BYTES], ids[BYTES];
+    struct place p = {0};
+    struct qr_load_gaps gaps = {0};
+    struct poster poster[POSTERS];
+    pthread_t thread[POSTERS];
+    int n_refused = 0;
+    (void)state;
+    memset(text, 'a', BYTES);
+    memcpy(text, "{\"prompt\": \"", 12);
+    memcpy(text + BYTES - 2, "\"}", 2);
+    memset(ids, ' ', BYTES);
+    for (size_t i = 16; i < BYTES - 16; i += 16) /* 1.9 million */
+        memcpy(ids + i, "1,", 2);
+    memcpy(ids, "{\"prompt\": [", 12);
+    memcpy(ids + BYTES - 4, "1]}", 3);
+    open_place(&p, N, 100);
+    for (int i = 0; i < POSTERS; i++) {
+        poster[i] = (struct poster){.port = qr_server_port(p.server), .body = i % 2 ? ids : text, .n = BYTES};
+        poster[i].until = qr_now_s() + TOKENS * 0.1;
+        assert_int_equal(pthread_create(&thread[i], NULL, post_large, &poster[i]), 0);
+    }
+    struct crowd c = {.place = &p, .n_prompt = 3, .n_token = TOKENS};
+    assert_int_equal(run(&c, N, N, result, &gaps), QR_OK);
+    for (int i = 0; i < POSTERS; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(poster[i].n_other, 0);
+        n_refused += poster[i].n_refused;
+    }
+    for (size_t i = 0; i < N; i++) {
+        if (!result[i].whole)
+            fail_msg("stream %zu: status %d, %s", i, result[i].status, result[i].error);
+        check_text(&c, i);
+    }
+    qsort(gaps.gap, gaps.n, sizeof *gaps.gap, by_float);
+    double p99 = 1e3 * (double)gaps.gap[(gaps.n - 1) * 99 / 100];
+    print_message("%d streams of 10 tokens a second beside %d posters of 30 MB (%d bodies read): gap median %.0f ms, "
+                  "p99 %.0f ms\n",
+                  N, POSTERS, n_refused, 1e3 * (double)gaps.gap[gaps.n / 2], p99);
+    assert_true(n_refused > 0);
+    if (getenv("QUIRE_LONG") && !SLOW)
+        assert_true(p99 < 150);
+    free_texts(&c, N);
+    free(gaps.gap);
+    close_place(&p, QR_SERVE_DRAINED);
+}
+
 /* Two hundred clients leave at random points: blocks back, descriptors back. */
 static void clients_vanish(void **state)
 {
@@ -406,7 +493,7 @@ int main(void)
         cmocka_unit_test(many_streams),         cmocka_unit_test(clients_vanish),
         cmocka_unit_test(an_engine_that_hangs), cmocka_unit_test(a_step_that_takes_long),
         cmocka_unit_test(a_full_queue),         cmocka_unit_test(a_drain),
-        cmocka_unit_test(a_reader_that_stops),
+        cmocka_unit_test(a_reader_that_stops),  cmocka_unit_test(streams_beside_posters),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
