@@ -141,15 +141,13 @@ $(B)/examples/%: examples/%.c $(B)/libquire.a
 # tests/PART/test_NAME.c becomes build/test/PART/test_NAME, linked with the archives of NEEDS_PART and, where it
 # exists, the helpers tests/PART/*.c and tests/common/*.c that do not start with test_.
 TESTS := $(patsubst tests/%.c,$(B)/test/%,$(wildcard tests/*/test_*.c))
-helpers = $(patsubst tests/%.c,$(B)/testobj/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)) $(filter-out $(WITHOUT_$(1)),$(wildcard tests/common/*.c)) $(HELPERS_$(1)))
+helpers = $(patsubst tests/%.c,$(B)/testobj/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)) $(wildcard tests/common/*.c) $(HELPERS_$(1)))
 HELPERS_cuda    := tests/whole/ref_forward.c tests/whole/runner.c tests/engine/ask.c
-WITHOUT_cuda    := tests/common/fault.c # the driver dies of a malloc or an mmap that is not libc's
 NEEDS_TEST_cuda := $(NEEDS_whole) # the GPU against the oracle, from a file to logits
 $(B)/testobj/%.o: tests/%.c $(B)/flags.txt
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS) -Itests -c $< -o $@
 tested_with = $(foreach p,$(or $(NEEDS_TEST_$(1)),$(NEEDS_$(1))),$(call lib,$(p)))
-$(B)/testobj/engine/ask.o: CFLAGS += -fvisibility=hidden # its listen is not libc's
 define test_rule
 $(B)/test/$(1)/%: $(B)/testobj/$(1)/%.o $(call helpers,$(1)) $(call tested_with,$(1))
 	@mkdir -p $$(@D)
