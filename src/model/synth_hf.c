@@ -143,8 +143,8 @@ static struct shard *cut(const struct qr_synth *s, uint64_t *n_shard)
         struct shard *last = *n_shard > 0 ? &shard[*n_shard - 1] : NULL;
         struct qr_source_tensor merged;
         bool joined = !qr_synth_listed(s->source, i, false, &merged); /* to the one before */
-        bool fits = joined ||
-                    (last && (s->shard_bytes == 0 || (qr_add_u64(last->bytes, bytes, &sum) && sum <= s->shard_bytes)));
+        bool fits =
+            last && (joined || s->shard_bytes == 0 || (qr_add_u64(last->bytes, bytes, &sum) && sum <= s->shard_bytes));
         if (!fits) {
             last = &shard[(*n_shard)++];
             last->first = i;

@@ -81,7 +81,7 @@ enum qr_status qr_charsmap_read(const void *data, size_t n, struct qr_charsmap *
     if (m) {
         m->n_unit = size / 4;
         m->n_text = n - 4 - size;
-        m->unit = malloc(size);
+        m->unit = calloc(m->n_unit, sizeof *m->unit);
         m->text = malloc(m->n_text + 1);
     }
     if (!m || !m->unit || !m->text) {

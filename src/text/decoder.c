@@ -181,15 +181,13 @@ static enum qr_status run_all(const struct qr_decoder *decoder, struct qr_texts 
                               struct qr_err *err)
 {
     for (int i = 0; i < decoder->n; i++) {
-        struct qr_texts next;
-        enum qr_status status;
+        struct qr_texts from = *texts;
+        enum qr_status status = QR_NOMEM;
 
-        qr_texts_init(&next);
-        if (!texts->bytes.data)
-            qr_buf_reserve(&texts->bytes, 1);
-        status = texts->bytes.failed ? QR_NOMEM : run_step(&decoder->step[i], texts, &next, state, err);
-        qr_texts_free(texts);
-        *texts = next;
+        qr_texts_init(texts);
+        if (!from.bytes.failed && (from.bytes.data || qr_buf_reserve(&from.bytes, 1))) /* no step sees NULL */
+            status = run_step(&decoder->step[i], &from, texts, state, err);
+        qr_texts_free(&from);
         if (status == QR_NOMEM || texts->bytes.failed)
             return qr_fail(err, QR_NOMEM, "out of memory while decoding");
         QR_TRY(status);

@@ -215,7 +215,7 @@ static enum qr_status run_rewritten(struct run *run, int i, const char *s, size_
     }
     if (s == first)
         run->first = text.data;
-    if (text.failed)
+    if (text.failed || !text.data)
         status = qr_fail(run->err, QR_NOMEM, "out of memory for a word of %zu bytes", n);
     else
         status = run_step(run, i + 1, text.data, text.len, letters || to_letters);
@@ -260,5 +260,5 @@ enum qr_status qr_pretok_run(const struct qr_pretok *pretok, const char *s, size
 {
     struct run run = {pretok, state, fn, ctx, err, first ? s : NULL};
 
-    return n ? run_step(&run, 0, s, n, false) : QR_OK;
+    return s && n ? run_step(&run, 0, s, n, false) : QR_OK;
 }
