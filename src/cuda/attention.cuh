@@ -70,18 +70,19 @@ static __device__ inline uint32_t shift_fp8(uint32_t w)
 // A lane's part of a tile in fp8 as bf16. f: factors of halves x y and z w (V), or of x z and y w (K).
 static __device__ inline uint4 unpack_k(uint2 v, uint2 f)
 {
-    return make_uint4(scale_bf16(shift_fp8(v.x << 8), f.x), scale_bf16(shift_fp8(v.x), f.y),
-                      scale_bf16(shift_fp8(v.y << 8), f.x), scale_bf16(shift_fp8(v.y), f.y));
+    const uint32_t x = __byte_perm(f.x, 0, 0x1010), y = __byte_perm(f.y, 0, 0x1010); // each for two codes of its row
+    return make_uint4(scale_bf16(shift_fp8(v.x << 8), x), scale_bf16(shift_fp8(v.x), y),
+                      scale_bf16(shift_fp8(v.y << 8), x), scale_bf16(shift_fp8(v.y), y));
 }
 static __device__ inline uint4 unpack_v(uint2 v, uint2 f)
 {
     return make_uint4(scale_bf16(shift_fp8(v.x << 8), f.x), scale_bf16(shift_fp8(v.x), f.x),
                       scale_bf16(shift_fp8(v.y << 8), f.y), scale_bf16(shift_fp8(v.y), f.y));
 }
-// A lane's factors: of tokens g and g + 8, each twice (K); of 2t, 2t + 1 and of 2t + 8, 2t + 9 (V).
+// A lane's factors: of tokens g and g + 8 (K); of 2t, 2t + 1 and of 2t + 8, 2t + 9 (V). As they lie: whoever loads ahead does not wait.
 static __device__ inline uint2 k_factors(const uint16_t *f, int lane)
 {
-    return make_uint2(f[lane / 4] * 0x10001u, f[lane / 4 + 8] * 0x10001u);
+    return make_uint2(f[lane / 4], f[lane / 4 + 8]);
 }
 static __device__ inline uint2 v_factors(const uint16_t *f, int lane)
 {
