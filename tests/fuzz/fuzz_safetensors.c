@@ -1,4 +1,4 @@
-/* fuzz_safetensors.c - a safetensors file, alone and as the weights of a model. The input's first byte says which
+/* fuzz_safetensors.c - a safetensors file as the weights of a model. The input's first byte says which
  * config.json stands beside it, and (bit 7) whether the length in front of the header is the input's own or made here:
  * then the header ends where a NUL byte is, and changes of it do not all end at that length. */
 #include <stdlib.h>
@@ -61,16 +61,11 @@ static uint8_t *file_of(const uint8_t *data, size_t n, size_t *n_file)
     return file;
 }
 
-static void try_alone(void)
+/* Every tensor's first and last byte lie in the file. */
+static void touch(const struct qr_safetensors *st)
 {
-    struct qr_safetensors *st = NULL;
-    struct qr_err err = {0};
     volatile uint8_t sum = 0;
-    enum qr_status status = qr_safetensors_open("model.safetensors", &st, &err);
 
-    check_error(status, &err);
-    if (status != QR_OK)
-        return;
     for (uint64_t i = 0; i < qr_safetensors_n_tensor(st); i++) {
         const struct qr_st_tensor *t = qr_safetensors_at(st, i);
 
@@ -78,7 +73,6 @@ static void try_alone(void)
             sum ^= t->data[0] ^ t->data[t->bytes - 1];
     }
     (void)sum;
-    qr_safetensors_close(st);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -94,9 +88,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     check(source != NULL, "no memory");
     memory_file("config.json", config, strlen(config));
     memory_file("model.safetensors", file, n_file);
-    try_alone();
     status = qr_source_open_dir(source, "m", &err);
     check_error(status, &err);
+    if (source->n_st)
+        touch(source->st[0]);
     if (status == QR_OK) {
         status = qr_weights_load(source, true, NULL, NULL, NULL, &weights, &err);
         check_error(status, &err);

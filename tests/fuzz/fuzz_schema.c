@@ -68,7 +68,7 @@ static void walk(struct qr_grammar *grammar, uint32_t seed)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static const struct qr_grammar_limits limits = {
-        .max_states = 20000, .max_work = 400000, .max_bytes = 16 << 20, .cache_bytes = 1 << 20};
+        .max_states = 5000, .max_work = 100000, .max_bytes = 16 << 20, .cache_bytes = 1 << 20};
     struct parts parts = parts_of(data + (n > 0), n ? n - 1 : 0);
     struct qr_grammar *grammar = NULL;
     struct qr_err err = {0};

@@ -5,6 +5,7 @@ Other files there were found by the fuzzers (crash-*: inputs that once broke qui
     make_seeds.py [FOLDER]      default: corpus beside this file
 """
 
+import base64
 import json
 import struct
 import sys
@@ -12,8 +13,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "conformance"))
 import chat_templates  # noqa: E402
+import charsmap  # noqa: E402
 import small_files as small  # noqa: E402
 from small_files import ARRAY, BOOL, F32, STRING, U32  # noqa: E402
+
+
+MAP = charsmap.charsmap({"ﬁ": "fi", "A": "a", "e\u0301": "é", "①": "1", "\u00a0": " ", "ab": "c"})
 
 
 def dump(value):
@@ -33,6 +38,8 @@ def gguf_seeds():
         g = small.gguf_tokenizer(small.Gguf(), model)
         g.key("general.architecture", STRING, "gemma2").key("tokenizer.ggml.add_eos_token", BOOL, False)
         yield f"text-{model}", g.bytes()
+    g = small.gguf_tokenizer(small.Gguf(), "t5").key("tokenizer.ggml.precompiled_charsmap", ARRAY, (1, struct.unpack(f"{len(MAP)}b", MAP)))
+    yield "text-charsmap", g.key("tokenizer.ggml.remove_extra_whitespaces", BOOL, True).bytes()
     parts = []
     for i in range(2):
         whole = small.gguf_model("llama", 2, None)
@@ -128,6 +135,8 @@ def tokenizer_seeds():
     unigram["model"] = {"type": "Unigram", "unk_id": 0, "byte_fallback": False,
                         "vocab": [["<unk>", 0.0], ["▁", -2.5], ["a", -3], ["▁ab", -10.0], ["b", -4.25]]}  # fmt: skip
     yield "unigram", dump(unigram)
+    steps = [{"type": "Precompiled", "precompiled_charsmap": base64.b64encode(MAP).decode()}, {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}]
+    yield "charsmap", dump(unigram | {"normalizer": {"type": "Sequence", "normalizers": steps}})
 
 
 TEXTS = [
