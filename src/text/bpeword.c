@@ -96,7 +96,7 @@ static enum qr_status encode_bytes(struct word *word, const char *s, size_t n)
 
         if (id < 0 && bpe->unk < 0)
             continue; /* left out: its neighbours may merge */
-        if (bpe->cuts && word->n > 0 && !unknown && is_cut(bpe, left, byte))
+        if (bpe->cuts && word->n > 0 && is_cut(bpe, left, byte))
             QR_TRY(flush(word));
         left = byte;
         QR_TRY(make_room(word, 1));
@@ -136,7 +136,7 @@ static enum qr_status encode_chars(struct word *word, const struct qr_vocab *voc
 
         if (id < 0 && !bytes && bpe->unk < 0)
             continue; /* left out: its neighbours may merge */
-        if (bpe->cuts && word->n > 0 && !unknown && (!known || is_cut(bpe, left, right)))
+        if (bpe->cuts && word->n > 0 && (!known || is_cut(bpe, left, right)))
             QR_TRY(flush(word));
         QR_TRY(make_room(word, 8));
         known = id >= 0;

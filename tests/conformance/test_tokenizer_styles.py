@@ -258,6 +258,28 @@ def test_unknown_tokens(quire, tmp_path):
         same_texts(quire, model, tok, same_ids(quire, model, tok, texts))
 
 
+def test_random_merges(quire, tmp_path):
+    """Merges of anything with anything, tokens of bytes and of unknown characters among them: where words may be cut."""
+    letters = ["a", "b", "▁", "é", "語", "\x7f", "<0xC3>", "<0xA9>", "<unk>"]
+    rng = random.Random(19)
+    for k in range(300 if LONG else 25):
+        vocab = rng.sample(letters, rng.randint(3, len(letters)))
+        vocab += ["<unk>"] * ("<unk>" not in vocab)
+        merges = []
+        for _ in range(rng.randint(0, 12)):
+            left, right = rng.choice(vocab), rng.choice(vocab)
+            if left + right not in vocab and len(left + right) < 20:
+                vocab.append(left + right)
+                merges.append((left, right))
+        tok = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(vocab)}, merges=merges, byte_fallback=rng.random() < 0.5,
+                                   unk_token=rng.choice([None, "<unk>"]), fuse_unk=rng.random() < 0.5,
+                                   ignore_merges=rng.random() < 0.2))  # fmt: skip
+        path = tmp_path / str(k)
+        path.mkdir()
+        texts = ["".join(rng.choice("aabb▁é語\x7f\x01z<") for _ in range(rng.randint(1, 90))) for _ in range(80)]
+        same_ids(quire, write_tokenizer(path, tok), tok, texts)
+
+
 REFUSED = {
     "normalizer": [{"type": "Nmt"}, {"type": "BertNormalizer"}, {"type": "StripAccents"}],
     "pre_tokenizer": [{"type": "BertPreTokenizer"}, {"type": "UnicodeScripts"}, {"type": "FixedLength", "length": 5}],
