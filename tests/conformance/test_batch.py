@@ -247,3 +247,25 @@ def test_throughput_of_a_dataset(quire, tiny, tmp_path):
     assert bad.returncode == 1 and b"line 1" in bad.stderr
     bad = quire.run("bench", "throughput", tiny, "--input-len", "9:3", check=False)
     assert bad.returncode == 2
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(quire, tiny, tmp_path):
+    lines = [line(name, {"prompt": [5], "max_tokens": 2}) for name in "ab"]
+    text = "".join(json.dumps(one) + "\n" for one in lines).encode()
+    (tmp_path / "in.jsonl").write_bytes(b"\xef\xbb\xbf" + text)
+    done = quire.run("batch", tiny, "-i", tmp_path / "in.jsonl", "-o", tmp_path / "out.jsonl")
+    assert b"2 answered, 0 with an error" in done.stderr
+    assert set(results(tmp_path / "out.jsonl")) == {"a", "b"}
+
+
+def test_an_input_that_shrinks_meanwhile_is_told(quire, tiny, tmp_path):
+    path = write(tmp_path / "in.jsonl", [line(f"r{i}", {"prompt": [5] * 50, "max_tokens": 200, "ignore_eos": True}) for i in range(400)])
+    process = subprocess.Popen(
+        [quire.path, "batch", tiny, "-i", path, "-o", tmp_path / "out.jsonl", "--max-num-seqs", "1"], stderr=subprocess.PIPE
+    )
+    while not (tmp_path / "out.jsonl").exists() or not (tmp_path / "out.jsonl").read_bytes().count(b"\n"):
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.truncate(path, path.stat().st_size // 2)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1 and b"had 400 requests when the batch began and 20" in said

@@ -1,0 +1,109 @@
+"""What people type and mistype at the command line."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "words, nearest",
+    [
+        (["complete", "--tempertaure", "1"], "--temperature"),
+        (["complete", "--max-token", "1"], "--max-tokens"),
+        (["complete", "--jsno"], "--json"),
+        (["complete", "--xyz"], None),
+        (["complete", "--foo"], None),
+        (["complete", "--tree"], None),
+        (["serve", "--hots", "x"], "--host"),
+        (["bench", "latency", "--imput-len", "1"], "--input-len"),
+        (["compelte"], "complete"),
+        (["frob"], None),
+        (["git"], None),
+    ],
+)
+def test_guesses_are_near(quire, words, nearest):
+    done = quire.run(*words, check=False)
+    said = done.stderr.decode()
+    assert done.returncode == 2 and "unknown" in said
+    assert re.findall(r"did you mean (.+?)\?", said) == ([nearest] if nearest else [])
+
+
+@pytest.mark.parametrize("kind", ["latency", "throughput", "kernels", "serve", "ablate"])
+def test_kinds_of_bench_name_themselves(quire, kind):
+    assert f"see: quire bench {kind} -h" in quire.run("bench", kind, "--no-such-thing", check=False).stderr.decode()
+    assert quire.text("bench", kind, "-h").startswith(f"usage: quire bench {kind} [")
+
+
+def test_a_context_that_is_too_short_is_told(quire, default_model):
+    options = ("-p", "One, two,", "--temperature", 0, "--regex", "[a-c]{2}", "--max-model-len", 64)
+    for number, told in ((63, True), (5, False), (None, False)):
+        done = quire.run("complete", default_model, *options, *(("-n", number) if number else ()))
+        notes = [line for line in done.stderr.decode().splitlines() if line.startswith("note: ")]
+        assert bool(notes) == told and all("--max-tokens 63" in note and "64" in note for note in notes)
+
+
+def test_a_schema_is_told_from_the_name_of_its_file(quire, default_model, tmp_path):
+    path = tmp_path / "schema.json"
+    path.write_text('{"enum": [7]}')
+
+    def ask(schema):
+        return quire.run("complete", default_model, "-p", "x", "--json-schema", schema, check=False)
+
+    assert f"@{path}" in ask(path).stderr.decode()
+    assert "@FILE" in ask("nofile.json").stderr.decode()
+    assert ask(f"@{path}").stdout == b"7\n" == ask('{"enum": [7]}').stdout
+
+
+@pytest.mark.parametrize("pattern, words", [("[a", "a [ that nothing closes"), ("(a", "a ( that nothing closes"), ("a\\b", "word boundary")])
+def test_patterns_that_are_wrong_are_told(quire, default_model, pattern, words):
+    said = quire.run("complete", default_model, "-p", "x", "--regex", pattern, check=False).stderr.decode()
+    assert words in said and ("not supported" in said) == ("boundary" in words)
+
+
+class Terminal:
+    """`quire chat` in a terminal of its own."""
+
+    def __init__(self, quire, *words, home):
+        self.leader, follower = pty.openpty()
+        self.process = subprocess.Popen(
+            [str(quire.path), "chat", *map(str, words)], stdin=follower, stdout=follower, stderr=follower,
+            start_new_session=True, env={**os.environ, "XDG_STATE_HOME": str(home), "TERM": "dumb"},
+        )  # fmt: skip
+        os.close(follower)
+        self.seen = b""
+
+    def read_until(self, pattern, seconds=60):
+        end = time.monotonic() + seconds
+        while not (found := re.search(pattern, self.seen)):
+            assert time.monotonic() < end, self.seen
+            if select.select([self.leader], [], [], 0.1)[0]:
+                self.seen += os.read(self.leader, 4096)
+        self.seen = self.seen[found.end() :]
+        return found
+
+    def type(self, text):
+        os.write(self.leader, text)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.leader)
+
+
+def test_the_end_key_during_an_answer_ends_the_chat_behind_it(quire, default_model, tmp_path):
+    """Ctrl-D while an answer is written is neither lost nor breaks it off: it is for the prompt that follows."""
+    terminal = Terminal(quire, default_model, "--temperature", 0, "-n", 150, "--stats", home=tmp_path)
+    try:
+        terminal.read_until(rb"> ")
+        terminal.type(b"Tell me a long story.\r")
+        terminal.read_until(rb"story\.[^\n]*\n.{20}")  # the answer has begun
+        terminal.type(b"\x04")
+        terminal.read_until(rb"\d+ tokens in ")
+        assert terminal.process.wait(10) == 0
+    finally:
+        terminal.close()
