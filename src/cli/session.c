@@ -13,6 +13,7 @@
 #include "cli/hub.h"
 #include "cli/ui.h"
 #include "cuda/cuda.h"
+#include "engine/model.h"
 #include "plan/fuse.h"
 
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -165,6 +166,10 @@ static void report_device(const struct cli_session *s)
     int n;
     if ((!s->device || strcmp(s->device, "auto") == 0) && qr_cuda_built() && qr_cuda_count(&n, &err) != QR_OK)
         fprintf(stderr, "on the CPU: %s\n", err.message);
+    struct qr_bench_facts facts;
+    qr_model_bench_facts(s->model, s->engine, &facts);
+    if (facts.no_decode)
+        fprintf(stderr, "no kernel for a whole decode step, graphs instead: %s\n", facts.no_decode);
 }
 
 int cli_open(const struct cli_command *command, struct cli_session *s, const char *path, enum cli_need need)

@@ -22,6 +22,7 @@ enum qr_status qr_cuda_device_get(int device, bool context, struct qr_cuda_devic
 
 struct qr_cuda_options {
     int device;
+    bool graphs;  /* graphs for all steps, also those that one kernel could do */
     bool stream;  /* launch every kernel by itself: no graphs */
     bool logits;  /* give logits to the host; else tokens are picked on the device */
     bool serial;  /* no kernel begins while the one before ends */
@@ -52,6 +53,8 @@ uint64_t qr_cuda_block_bytes(const struct qr_plan *plan, enum qr_dtype kv_type);
  * overlaps another, which makes steps slower. */
 enum qr_status qr_cuda_profile(struct qr_exec *exec, bool on, struct qr_err *err);
 void qr_cuda_profile_read(struct qr_exec *exec, double seconds[QR_N_OPCODE], uint64_t count[QR_N_OPCODE]);
+/* Why decode steps of few sequences are not done by one kernel; NULL: they are. */
+const char *qr_cuda_no_decode(const struct qr_exec *exec);
 /* Kernels launched since creation, by themselves or as nodes of a graph. */
 uint64_t qr_cuda_launches(const struct qr_exec *exec);
 #endif

@@ -1,5 +1,5 @@
 /* exec.c - the CUDA executor made and ended; a step submitted and collected. */
-#include "cuda/exec.h"
+#include "cuda/decode_host.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +36,7 @@ static enum qr_status launch(struct qr_cuda_exec *self, const struct qr_step *st
                              struct qr_err *err)
 {
     struct qr_cuda_shape shape;
+    const bool whole = !self->stream && qr_cuda_decode_takes(self, step);
     bool graph = !self->stream && qr_cuda_fill_step(self, step, true, slot->words, &shape);
     if (!graph)
         qr_cuda_fill_step(self, step, false, slot->words, &shape);
@@ -45,7 +46,9 @@ static enum qr_status launch(struct qr_cuda_exec *self, const struct qr_step *st
     QR_TRY(qr_cuda_copy_blocks(self, &shape, err));
     slot->n_beat = 0;
     self->beating = !graph && shape.n_token > QR_CUDA_BEAT_TOKENS ? slot : NULL;
-    QR_TRY(graph ? qr_cuda_launch_graph(self, &shape, err) : qr_cuda_walk(self, &shape, err));
+    QR_TRY(whole   ? qr_cuda_decode_launch(self, &shape, step, (int)(slot - self->slot), err)
+           : graph ? qr_cuda_launch_graph(self, &shape, err)
+                   : qr_cuda_walk(self, &shape, err));
     if (step->n_row > 0 && !self->samples)
         QR_CUDA(cudaMemcpyAsync(self->logits, self->activation + self->sizes.buffers.offset[self->plan->logits],
                                 (size_t)step->n_row * self->plan->n_vocab * sizeof(float), cudaMemcpyDeviceToHost,
@@ -102,6 +105,7 @@ static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, st
         qr_exec_went_on(exec);
     }
     QR_CUDA(cudaEventSynchronize(slot->done), "running a step", err);
+    QR_TRY(qr_cuda_decode_status(self, (int)(slot - self->slot), err));
     if (self->samples)
         qr_sample_unpack(slot->picked, slot->n_row, picked);
     *result = (struct qr_result){.n_row = slot->n_row, .logits = self->logits};
@@ -134,6 +138,7 @@ static void destroy(struct qr_exec *exec)
     }
     free_marks(self);
     qr_cuda_graphs_free(self);
+    qr_cuda_decode_free(self);
     cudaFreeHost(self->logits);
     cudaFree(self->memory);
     cudaFree(self->tiles);
@@ -302,6 +307,8 @@ static enum qr_status create(struct qr_cuda_exec *self, struct qr_pool *pool, st
     QR_TRY(allocate(self, err));
     QR_TRY(send_tables(self, pool, err));
     QR_TRY(qr_cuda_upload(self, pool, err));
+    if (!self->stream && !self->plain && !self->graphs)
+        QR_TRY(qr_cuda_decode_create(self, err));
     return qr_cuda_status(cudaStreamSynchronize(self->on.stream), "clearing memory", err);
 }
 
@@ -319,6 +326,7 @@ enum qr_status qr_cuda_exec_create(const struct qr_plan *plan, const struct qr_e
     self->samples = !o->logits;
     self->stream = o->stream;
     self->plain = o->plain;
+    self->graphs = o->graphs;
     self->convert = o->convert;
     self->on.early = !o->serial;
     self->plan = plan;
@@ -361,6 +369,14 @@ void qr_cuda_profile_read(struct qr_exec *exec, double seconds[QR_N_OPCODE], uin
     const struct qr_cuda_exec *self = self_of(exec);
     memcpy(seconds, self->seconds, sizeof self->seconds);
     memcpy(count, self->count, sizeof self->count);
+}
+
+const char *qr_cuda_no_decode(const struct qr_exec *exec)
+{
+    const struct qr_cuda_exec *self = (const struct qr_cuda_exec *)exec;
+    if (self->decode)
+        return NULL;
+    return self->stream || self->graphs || self->plain ? "not asked for" : self->no_decode.message;
 }
 
 uint64_t qr_cuda_launches(const struct qr_exec *exec)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/checked.h"
-#include "cuda/exec.h"
+#include "cuda/decode_host.h"
 #include "cuda/quant_pack.h"
 
 #define ALIGN      256
@@ -214,7 +214,8 @@ enum qr_status qr_cuda_memory(const struct qr_plan *plan, const struct qr_exec_l
         .weights = pieces(s.tiles) + s.n_float * 4,
         .kv = pieces(s.kv),
         .activations = s.buffers.bytes + s.x16 + s.q16,
-        .workspace = s.work + s.expanded + s.y_part + s.counter + s.part + s.tile_counter + s.sample_work,
+        .workspace = s.work + s.expanded + s.y_part + s.counter + s.part + s.tile_counter + s.sample_work +
+                     qr_cuda_decode_bytes(plan, limits, &s),
         .tables = 2 * (s.table + s.table_local),
         .step = s.step + s.place + s.pick,
         .graphs = (uint64_t)QR_CUDA_GRAPHS * (uint64_t)plan->n_op * GRAPH_NODE,

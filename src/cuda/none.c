@@ -66,6 +66,12 @@ void qr_cuda_profile_read(struct qr_exec *exec, double seconds[QR_N_OPCODE], uin
     memset(count, 0, QR_N_OPCODE * sizeof *count);
 }
 
+const char *qr_cuda_no_decode(const struct qr_exec *exec)
+{
+    (void)exec;
+    return "this build has no CUDA";
+}
+
 uint64_t qr_cuda_launches(const struct qr_exec *exec)
 {
     (void)exec;

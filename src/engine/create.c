@@ -124,5 +124,6 @@ void qr_model_bench_facts(const struct qr_model *model, struct qr_engine *engine
         .dtype = qr_dtype_info((enum qr_dtype)most)->name,
         .weight_bytes_per_step = engine->parts.weight_bytes,
         .kv_bytes_per_token = engine->parts.kv_token_bytes,
+        .no_decode = strcmp(engine->parts.device, "cuda") == 0 ? qr_cuda_no_decode(engine->parts.exec) : NULL,
     };
 }

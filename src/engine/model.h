@@ -49,6 +49,7 @@ struct qr_bench_facts {
     const char *dtype;              /* the type that most of the weights' bytes have */
     uint64_t weight_bytes_per_step; /* that a decode step reads */
     uint64_t kv_bytes_per_token;    /* of context, over all layers */
+    const char *no_decode; /* why decode steps of few sequences are not one kernel on the GPU; NULL: they are, or no GPU */
 };
 void qr_model_bench_facts(const struct qr_model *model, struct qr_engine *engine, struct qr_bench_facts *facts);
 #endif

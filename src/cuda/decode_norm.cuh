@@ -1,0 +1,103 @@
+// decode_norm.cuh - x as the adding warps publish it, normed by every block for itself, with norm.cu's sums: columns 4 i .. 4 i + 3
+// belong to thread i % 512 of 512, a warp's threads are added by butterfly, 16 warps from left to right. Here fewer warps stand for those 16.
+#pragma once
+#include "cuda/decode_block.cuh"
+
+#if __CUDA_ARCH__ >= 900
+static __device__ inline float4 embedded(const qr_decode_args &p, int token, int column)
+{
+    int id = p.token[token];
+    if (id < 0)
+        id = p.place[-1 - id];
+    if (id < 0 || id >= p.embed_rows)
+        id = 0; // as embed.cu
+    size_t tile = (size_t)p.embed_tile + (size_t)((p.embed_row + id) / 16) * (p.embed_k / 16) + column / 16;
+    int row = (p.embed_row + id) % 16, c = column % 16;
+    const uint32_t *at = (const uint32_t *)(p.tiles + tile * 512) + (row / 2 * 4 + c % 8 / 2) * 4 + row % 2 + c / 8 * 2;
+    uint32_t lo = at[0], hi = at[4];
+    return make_float4(__uint_as_float(lo << 16), __uint_as_float(lo & 0xFFFF0000u), __uint_as_float(hi << 16),
+                       __uint_as_float(hi & 0xFFFF0000u));
+}
+
+// Normed rows of x, as words of `from`, to d.x. EACH: float4 a thread of norm.cu has of a row.
+template <int EACH>
+static __device__ __forceinline__ void stage_norm(const decode_block &d, float (*part)[16], const uint4 *from, uint32_t tag,
+                                                  const float *scale)
+{
+    constexpr int AT_ONCE = 2 / EACH > 0 ? 2 / EACH : 1; // of (token, warp of norm.cu)
+    const int n = d.p.n_embd, turns = n > MATH * 128 ? 2 : 1, total = d.p.n_token * turns;
+    uint4 w[AT_ONCE * EACH * 2];
+    float4 by[AT_ONCE * EACH]; // of the first round; the others' come out of L1
+    auto column = [&](int of, int i) {
+        int warp = d.warp + (turns == 2 ? of % 2 * MATH : 0), c = (i * 512 + warp * 32 + d.lane) * 4;
+        return of < total && warp < 16 && c < n ? c : -1;
+    };
+    auto token_of = [&](int of) { return turns == 2 ? of / 2 : of; };
+    auto address = [&](int first, int i) {
+        int of = first + i / (EACH * 2);
+        return from + token_of(of) * (n / 2) + column(of, i / 2 % EACH) / 2 + i % 2;
+    };
+#pragma unroll
+    for (int i = 0; i < AT_ONCE * EACH; i++) {
+        int c = column(i / EACH, i % EACH);
+        by[i] = c >= 0 ? *(const float4 *)(scale + c) : make_float4(0, 0, 0, 0);
+    }
+    for (int first = 0; first < total; first += AT_ONCE) {
+        unsigned need = 0;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE * EACH; i++)
+            if (column(first + i / EACH, i % EACH) >= 0)
+                need |= 3u << 2 * i;
+        await_words(w, need, tag, d.r.s->until, [&](int i) { return address(first, i); });
+#pragma unroll
+        for (int a = 0; a < AT_ONCE; a++) {
+            if (first + a >= total)
+                break;
+            float sum = 0;
+#pragma unroll
+            for (int i = 0; i < EACH * 2; i++) {
+                if (column(first + a, i / 2) < 0)
+                    continue;
+                float lo = __uint_as_float(w[a * EACH * 2 + i].x), hi = __uint_as_float(w[a * EACH * 2 + i].y);
+                sum = __fmaf_rn(hi, hi, __fmaf_rn(lo, lo, sum));
+            }
+#pragma unroll
+            for (int m = 16; m; m /= 2)
+                sum += __shfl_xor_sync(~0u, sum, m);
+            int warp = d.warp + (turns == 2 ? (first + a) % 2 * MATH : 0);
+            if (d.lane == 0 && warp < 16)
+                part[token_of(first + a)][warp] = sum;
+        }
+    }
+    meet_math();
+    for (int first = 0; first < total; first += AT_ONCE) {
+        if (total > AT_ONCE) // more than registers hold: read again
+#pragma unroll
+            for (int i = 0; i < AT_ONCE * EACH * 2; i++)
+                if (column(first + i / (EACH * 2), i / 2 % EACH) >= 0)
+                    w[i] = get_word(address(first, i));
+#pragma unroll
+        for (int a = 0; a < AT_ONCE; a++) {
+            const int token = token_of(first + a);
+            if (first + a >= total)
+                break;
+            float sum = 0;
+#pragma unroll
+            for (int i = 0; i < 16; i++)
+                sum += part[token][i];
+            float v = 1.0f / sqrtf(sum / (float)n + d.p.eps);
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                int c = column(first + a, i), at = (a * EACH + i) * 2;
+                if (c < 0)
+                    continue;
+                float4 s = first ? *(const float4 *)(scale + c) : by[a * EACH + i];
+                uint32_t *to = d.x + token_word(c, d.p.n_token, token);
+                to[0] = pack_bf16(__uint_as_float(w[at].x) * v * s.x, __uint_as_float(w[at].y) * v * s.y);
+                to[2] = pack_bf16(__uint_as_float(w[at + 1].x) * v * s.z, __uint_as_float(w[at + 1].y) * v * s.w);
+            }
+        }
+    }
+    meet_math();
+}
+#endif

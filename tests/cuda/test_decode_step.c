@@ -1,0 +1,251 @@
+/* test_decode_step.c - the persistent kernel against graphs: the same logits, bit for bit, teacher-forced, alone and in batches,
+ * at every cut of attention, whatever ran before; and how its work is shared out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "base/rand.h"
+#include "common/tmp.h"
+#include "cuda/decode_host.h"
+#include "cuda/gpu.h"
+#include "plan/fuse.h"
+
+enum { MAX_TOKEN = RUNNER_MAX_LEN };
+
+static int32_t token[RUNNER_MAX_SEQ][MAX_TOKEN];
+
+static void open_with(struct runner *r, const struct model *model, bool graphs)
+{
+    struct qr_err err;
+    struct setting host = {.mask = QR_FUSE_ALL, .isa = QR_ISA_C, .n_thread = 2, .kv_type = QR_F32};
+    struct qr_exec_limits limits = gpu_limits(QR_BF16);
+    struct qr_cuda_options options = {.graphs = graphs, .logits = true};
+    runner_open(r, model, host);
+    qr_exec_destroy(r->exec);
+    r->exec = NULL;
+    if (qr_cuda_exec_create(r->plan, &limits, &options, r->pool, &r->exec, &err) != QR_OK)
+        fail_msg("CUDA executor: %s", err.message);
+    struct qr_cuda_decode *decode = ((struct qr_cuda_exec *)r->exec)->decode;
+    if (decode)
+        decode->few = QR_DECODE_TOKENS; /* also where graphs are faster */
+}
+
+/* Prompts in chunks, then n_decode steps of one token of each. */
+static void run_all(struct runner *r, const int *length, int n_seq, int n_decode)
+{
+    int take[RUNNER_MAX_SEQ] = {0};
+    for (int s = 0; s < n_seq; s++)
+        runner_add(r, token[s], length[s]);
+    for (int s = 0; s < n_seq; s++) {
+        memset(take, 0, sizeof take);
+        while (r->sequence[s].done < length[s] - n_decode) {
+            int left = length[s] - n_decode - r->sequence[s].done;
+            take[s] = left < 200 ? left : 200;
+            runner_step(r, take);
+        }
+    }
+    for (int i = 0; i < n_decode; i++) {
+        for (int s = 0; s < n_seq; s++)
+            take[s] = 1;
+        runner_step(r, take);
+    }
+}
+
+static bool is_there(const struct runner *r)
+{
+    const char *why = qr_cuda_no_decode(r->exec);
+    if (why)
+        print_message("skipped: no kernel for a whole step: %s\n", why);
+    return !why;
+}
+
+static void compare(const char *path, const int *length, int n_seq, int n_decode)
+{
+    struct model model;
+    struct runner *want = malloc(sizeof *want), *got = malloc(sizeof *got);
+    assert_non_null(want);
+    assert_non_null(got);
+    model_open(&model, path);
+    for (int s = 0; s < n_seq; s++)
+        random_tokens(token[s], length[s], model.n_vocab, (uint32_t)s + 3);
+    open_with(want, &model, true);
+    open_with(got, &model, false);
+    if (is_there(got)) {
+        run_all(want, length, n_seq, n_decode);
+        run_all(got, length, n_seq, n_decode);
+        assert_true(qr_cuda_launches(got->exec) < qr_cuda_launches(want->exec)); /* it was one kernel a step */
+        for (int s = 0; s < n_seq; s++) {
+            size_t first = (size_t)(length[s] - n_decode) * model.n_vocab, n = (size_t)n_decode * model.n_vocab;
+            norm_error(got->sequence[s].logits + first, want->sequence[s].logits + first, n); /* all are finite */
+            if (memcmp(got->sequence[s].logits + first, want->sequence[s].logits + first, n * sizeof(float)) != 0)
+                fail_msg("%s, sequence %d of %d: logits differ from those of graphs", path, s, n_seq);
+        }
+    }
+    runner_close(want);
+    runner_close(got);
+    free(want);
+    free(got);
+    model_close(&model);
+}
+
+/* One sequence over two borders of attention's cuts, and several of all sorts
+ * of lengths. */
+static void compare_shapes(void **state, const char *shape, int n_head, int n_kv_head, int head_dim)
+{
+    static const int alone[] = {530}, some[] = {300, 21, 257, 64, 513, 18};
+    need_gpu();
+    const char *path = tmp_path(state, "model.gguf");
+    heads_write(shape, n_head, n_kv_head, head_dim, path);
+    compare(path, alone, 1, 24);
+    for (int n = 2; n <= 6; n += 2)
+        compare(path, some, n, 12);
+}
+
+static void heads_of_128(void **state)
+{
+    compare_shapes(state, "tiny-qwen3", 12, 2, 128);
+}
+
+static void heads_of_64(void **state)
+{
+    compare_shapes(state, "tiny-qwen2", 9, 3, 64);
+}
+
+static void eight_a_kv_head(void **state)
+{
+    compare_shapes(state, "tiny-qwen2", 8, 1, 128);
+}
+
+/* The same step after 0 to 3 others: no value depends on what the words between
+ * blocks held before. */
+static void after_others(void **state)
+{
+    struct model model;
+    float *first = NULL;
+    need_gpu();
+    const char *path = tmp_path(state, "model.gguf");
+    heads_write("tiny-qwen3", 12, 2, 128, path);
+    model_open(&model, path);
+    random_tokens(token[0], 100, model.n_vocab, 9);
+    random_tokens(token[1], 40, model.n_vocab, 10);
+    for (int others = 0; others <= 3; others++) {
+        static const int length[] = {100, 40};
+        struct runner *r = malloc(sizeof *r);
+        int take[RUNNER_MAX_SEQ] = {0};
+        assert_non_null(r);
+        open_with(r, &model, false);
+        if (is_there(r)) {
+            for (int s = 0; s < 2; s++)
+                runner_add(r, token[s], length[s]);
+            take[0] = 99;
+            runner_step(r, take);
+            take[0] = 0;
+            take[1] = 1;
+            for (int i = 0; i < others; i++)
+                runner_step(r, take);
+            take[0] = 1;
+            take[1] = 0;
+            runner_step(r, take);
+            float *row = r->sequence[0].logits + (size_t)99 * model.n_vocab;
+            if (!first) {
+                first = malloc(model.n_vocab * sizeof *first);
+                assert_non_null(first);
+                memcpy(first, row, model.n_vocab * sizeof *first);
+            }
+            assert_memory_equal(first, row, model.n_vocab * sizeof *first);
+        }
+        runner_close(r);
+        free(r);
+    }
+    free(first);
+    model_close(&model);
+}
+
+/* ---------------------------------------------------------------- shares,
+ * which need no GPU */
+
+static struct qr_decode_args sizes_of(int n_embd, int qkv, int heads, int n_ff, int n_vocab, int n_sm)
+{
+    struct qr_decode_args a = {.n_embd = n_embd};
+    const int rows[] = {qkv, n_embd, n_ff, n_embd, n_vocab}, k[] = {n_embd, heads, n_embd, n_ff, n_embd};
+    for (int i = 0; i < QR_DECODE_STAGES; i++) {
+        int cuts = qr_cu_cuts(i == QR_DECODE_UP ? 2 * rows[i] : (rows[i] + 15) / 16 * 16, k[i]);
+        a.matrix[i] = (struct qr_decode_matrix){
+            .strips = (rows[i] + 15) / 16, .k16 = k[i] / 16, .cuts = cuts, .chain = k[i] / 16 / cuts};
+    }
+    qr_decode_size(&a, n_sm);
+    return a;
+}
+
+static int count_of(const struct qr_decode_args *a, int stage)
+{
+    const struct qr_decode_matrix *m = &a->matrix[stage];
+    return stage == QR_DECODE_UP ? 2 * m->strips : stage == QR_DECODE_HEAD ? m->strips : m->strips * m->cuts;
+}
+
+/* Every unit once, in order; every block has a chain of down; blocks' bytes of
+ * a layer differ by less than two chains of it. */
+static void check_shares(const struct qr_decode_args *a, int units, bool even)
+{
+    struct qr_decode_share *share = calloc((size_t)a->n_block, sizeof *share);
+    const double cut = 128 * 1024;
+    assert_non_null(share);
+    assert_true(qr_decode_share_out(a, units, cut, share));
+    double least = 1e30, most = 0;
+    for (int i = 0; i < a->n_block; i++) {
+        double bytes = (share[i].attention[1] - share[i].attention[0]) * cut;
+        for (int stage = 0; stage < QR_DECODE_STAGES; stage++) {
+            const struct qr_decode_matrix *m = &a->matrix[stage];
+            const int32_t *u = share[i].unit[stage];
+            assert_int_equal(u[0], i ? share[i - 1].unit[stage][1] : 0);
+            assert_true(u[1] >= u[0]);
+            if (i + 1 == a->n_block)
+                assert_int_equal(u[1], count_of(a, stage));
+            if (stage < QR_DECODE_HEAD)
+                bytes += (u[1] - u[0]) * 512.0 * (stage == QR_DECODE_UP ? m->k16 : m->chain);
+        }
+        assert_int_equal(share[i].attention[0], i ? share[i - 1].attention[1] : 0);
+        assert_true(share[i].unit[QR_DECODE_DOWN][1] > share[i].unit[QR_DECODE_DOWN][0]);
+        least = bytes < least ? bytes : least;
+        most = bytes > most ? bytes : most;
+    }
+    assert_int_equal(share[a->n_block - 1].attention[1], units);
+    if (even)
+        assert_true(most - least <= 2 * 512.0 * a->matrix[QR_DECODE_DOWN].chain);
+    free(share);
+}
+
+static void shares(void **state)
+{
+    static const int sms[] = {108, 132, 148};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct qr_decode_args qwen = sizes_of(1536, 2048, 1536, 8960, 151936, sms[i]);
+        struct qr_decode_args llama = sizes_of(2048, 3072, 2048, 8192, 128256, sms[i]);
+        struct qr_decode_args smol = sizes_of(576, 960, 576, 1536, 49152, sms[i]);
+        assert_int_equal(qwen.n_block, sms[i]);
+        check_shares(&qwen, 2, true);
+        for (int units = 8; units < 400; units += 57) {
+            check_shares(&qwen, units, units < 130);
+            check_shares(&llama, units, false);
+            check_shares(&smol, units, false);
+        }
+    }
+    struct qr_decode_args tiny = sizes_of(64, 192, 64, 192, 320, 132);
+    assert_true(tiny.n_block < 132);
+    check_shares(&tiny, 3, false);
+}
+
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, tmp_setup, tmp_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares),     WITH_FOLDER(heads_of_128), WITH_FOLDER(heads_of_64),
+        WITH_FOLDER(eight_a_kv_head), WITH_FOLDER(after_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
