@@ -240,6 +240,8 @@ template <int HEAD_DIM> static cudaError_t prepare()
 extern "C" cudaError_t qr_cu_prepare_attention(const struct qr_cu_on *on, int head_dim)
 {
     cudaError_t e = on->arch == 90 ? qr_cu_prepare_attention_wide(head_dim) : cudaSuccess;
+    if (!e && on->arch >= 90 && on->arch < 120)
+        e = qr_cu_prepare_attention_stream(head_dim);
     if (e)
         return e;
     switch (head_dim) {
@@ -267,9 +269,9 @@ extern "C" uint64_t qr_cu_page_bytes(int head_dim, enum qr_cu_kv kv)
 
 extern "C" cudaError_t qr_cu_run_attention(const struct qr_cu_on *on, const struct qr_cu_attention *a)
 {
-    cudaError_t e = !a->max_few          ? cudaSuccess
-                    : a->head_dim == 256 ? run<256, QR_CU_FEW / 16>(on, a, a->max_few)
-                                         : qr_cu_attention_few(on, *a);
+    cudaError_t e = a->max_few ? qr_cu_attention_stream(on, *a) : cudaSuccess;
+    if (e == cudaErrorInvalidConfiguration)
+        e = a->head_dim == 256 ? run<256, QR_CU_FEW / 16>(on, a, a->max_few) : qr_cu_attention_few(on, *a);
     if (e || !a->max_many)
         return e;
     e = qr_cu_attention_wide(on, *a);

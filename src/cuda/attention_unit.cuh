@@ -98,10 +98,11 @@ static __device__ inline float masked_score(const qr_cu_attention &a, float x, i
 }
 
 template <int HEAD_DIM>
-static __device__ inline void add_parts(const qr_cu_attention &a, const qr_cu_item &item, int kv_head, int group)
+static __device__ inline void add_parts(const qr_cu_attention &a, const qr_cu_item &item, int kv_head, int group,
+                                        int threads)
 {
     const float2 *ml = (const float2 *)(a.part + (size_t)a.n_part * a.n_kv_head * 16 * HEAD_DIM);
-    for (int i = threadIdx.x; i < item.n_pair * HEAD_DIM / 4; i += blockDim.x) {
+    for (int i = threadIdx.x; i < item.n_pair * HEAD_DIM / 4; i += threads) {
         int pair = i / (HEAD_DIM / 4), d = i % (HEAD_DIM / 4) * 4;
         float mc = -INFINITY, l = 0;
         float4 o = make_float4(0, 0, 0, 0);
@@ -162,9 +163,12 @@ static __device__ inline void end_part(const qr_cu_attention &a, const qr_cu_ite
     if (*before != (unsigned)item.n_cut - 1)
         return;
     __threadfence();
-    add_parts<HEAD_DIM>(a, item, kv_head, a.n_head / a.n_kv_head);
+    add_parts<HEAD_DIM>(a, item, kv_head, a.n_head / a.n_kv_head, (int)blockDim.x);
     if (threadIdx.x == 0)
         *counter = 0;
 }
 
 cudaError_t qr_cu_attention_few(const qr_cu_on *on, const qr_cu_attention &a);
+// The same for many units on sm_90 (attention_stream.cu); cudaErrorInvalidConfiguration: not for these.
+cudaError_t qr_cu_attention_stream(const qr_cu_on *on, const qr_cu_attention &a);
+cudaError_t qr_cu_prepare_attention_stream(int head_dim);

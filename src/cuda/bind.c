@@ -58,6 +58,33 @@ static bool is_read(const struct qr_plan *plan, const struct qr_cuda_op *bound, 
     return false;
 }
 
+/* Does a SILU_MUL of both halves of op i's result stand behind it, that hands bf16 to one LINEAR and is all that reads them? */
+static bool gates(const struct qr_plan *plan, const struct qr_cuda_op *bound, int i)
+{
+    const struct qr_op *op = &plan->op[i], *mul = op + 1;
+    if (op->code != QR_OP_LINEAR || i + 1 == plan->n_op || mul->code != QR_OP_SILU_MUL || !bound[i + 1].y16 ||
+        !bound[i + 1].y_unread)
+        return false;
+    int y = op->out[0], gate = mul->in[0], up = mul->in[1], n_reader = 0;
+    uint32_t half = plan->value[gate].cols;
+    if (plan->value[y].parent >= 0 || plan->value[y].cols != 2 * half || plan->value[up].cols != half ||
+        qr_value_root(plan, gate) != y || qr_value_root(plan, up) != y || qr_value_column(plan, gate) != 0 ||
+        qr_value_column(plan, up) != half)
+        return false;
+    for (int j = i + 2; j < plan->n_op; j++) {
+        for (int k = 0; k < plan->op[j].n_in; k++)
+            if (qr_values_overlap(plan, plan->op[j].in[k], y)) {
+                if (plan->op[j].in[k] != gate)
+                    return false;
+                n_reader++;
+            }
+        for (int k = 0; k < plan->op[j].n_out; k++)
+            if (qr_value_covers(plan, plan->op[j].out[k], y))
+                return n_reader == 1;
+    }
+    return n_reader == 1;
+}
+
 /* The rotation that leaves q in 16 bits for the ATTENTION at op i; -1: none does. */
 static int find_rotation(const struct qr_plan *plan, int i)
 {
@@ -99,4 +126,6 @@ void qr_cuda_bind(const struct qr_plan *plan, struct qr_cuda_sizes *sizes)
         if (bound[i].y16)
             bound[i].y_unread = !is_read(plan, bound, i, value >= 0 ? value : plan->op[i].out[0]);
     }
+    for (int i = 0; i < plan->n_op; i++)
+        bound[i].gates = gates(plan, bound, i);
 }

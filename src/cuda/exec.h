@@ -25,6 +25,7 @@ struct qr_cuda_op {
     bool convert;       /* LINEAR, ATTENTION: the input has to be rounded to 16 bits first */
     bool y16;           /* the result goes to the next LINEAR's input, in bf16, or q to ATTENTION's */
     bool y_unread;      /* nobody reads the fp32 result */
+    bool gates;         /* LINEAR: the SILU_MUL behind it may be a part of it */
 };
 
 /* Bytes of every region; all but host on the device. */

@@ -134,7 +134,9 @@ struct qr_cu_linear {
     const float *bias; /* or NULL */
     float *work;       /* qr_cu_linear_work bytes */
     unsigned *counter; /* QR_CU_COUNTERS, zero before and after */
+    void *gated;       /* not NULL: in place of y silu(y's first half) * its second half, bf16 [n, rows / 2] */
 };
+int qr_cu_linear_gates(const struct qr_cu_on *on, const struct qr_cu_linear *a); /* is there a kernel for that? */
 enum { QR_CU_COUNTERS = 1 << 16 };
 int qr_cu_cuts(int rows, int k);
 uint64_t qr_cu_linear_work(int rows, int cuts, int max_n); /* bytes */

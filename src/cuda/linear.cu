@@ -123,22 +123,38 @@ static cudaError_t plain(const struct qr_cu_on *on, const struct qr_cu_linear *a
     return launch(on, linear_plain<8>, dim3(blocks, ceil_div(a->n, 64)), 128, 0, *a);
 }
 
+static linear_args args_of(const struct qr_cu_linear *a)
+{
+    return {{(const uint4 *)a->tiles, a->rows, a->k, a->cuts},
+            (const __nv_bfloat16 *)a->x,
+            a->y,
+            a->work,
+            a->counter,
+            a->n,
+            a->bias,
+            nullptr,
+            (__nv_bfloat16 *)a->gated};
+}
+
+static bool is_dense(const struct qr_cu_linear *a)
+{
+    return a->y_stride == a->rows && a->rows % 16 == 0;
+}
+
+extern "C" int qr_cu_linear_gates(const struct qr_cu_on *on, const struct qr_cu_linear *a)
+{
+    return is_dense(a) && on->arch == 90 && qr_cu_linear_hopper_gates(args_of(a));
+}
+
 extern "C" cudaError_t qr_cu_run_linear(const struct qr_cu_on *on, const struct qr_cu_linear *a)
 {
-    bool dense = a->y_stride == a->rows && a->rows % 16 == 0;
     cudaError_t e = cudaErrorInvalidConfiguration;
     if (a->n == 0)
         return cudaSuccess;
-    const linear_args args = {{(const uint4 *)a->tiles, a->rows, a->k, a->cuts},
-                              (const __nv_bfloat16 *)a->x,
-                              a->y,
-                              a->work,
-                              a->counter,
-                              a->n,
-                              a->bias};
-    if (dense && a->n <= 8)
+    const linear_args args = args_of(a);
+    if (is_dense(a) && a->n <= 8)
         e = a->cuts == 1 ? small<true>(on, args, 16) : small<false>(on, args, 8);
-    else if (dense && on->arch == 90)
+    else if (is_dense(a) && on->arch == 90)
         e = qr_cu_linear_hopper(on, args);
     return e == cudaErrorInvalidConfiguration ? plain(on, a) : e;
 }

@@ -22,7 +22,8 @@ template <int GROUPS, int N, int C> struct cluster_shape {
 
 template <int GROUPS, int N, int C>
 __global__ void __launch_bounds__((cluster_shape<GROUPS, N, C>::threads), (cluster_shape<GROUPS, N, C>::blocks))
-    linear_cluster(const __grid_constant__ linear_args p, const __grid_constant__ CUtensorMap map)
+    linear_cluster(const __grid_constant__ linear_args p, const __grid_constant__ CUtensorMap map,
+                   const __grid_constant__ CUtensorMap weight_map)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(128) char raw[];
@@ -60,41 +61,26 @@ __global__ void __launch_bounds__((cluster_shape<GROUPS, N, C>::threads), (clust
     if (group == 0) {
         if (GROUPS > 1)
             fewer_registers<24>();
-        if (warp != 0)
+        if (warp != 0 || lane != 0)
             return;
-        const int strips = min(STRIPS, p.w.rows / 16 - row_tile * STRIPS);
-        const uint4 *from = p.w.tiles + (size_t)(row_tile * STRIPS + lane) * (p.w.k / 16) * 32;
+        prefetch_map(&weight_map);
+        prefetch_map(&map);
+        auto stage_of = [&](int i) { return (i / chain * C + rank) * chain + i % chain; };
         auto weights = [&](int i, int at) {
-            int k = ((i / chain * C + rank) * chain + i % chain) * LARGE_K;
-            if (lane < strips)
-                copy_bulk(a_stage(at) + lane * 2048, from + k * 2, 2048, full + at);
-        };
-        auto tokens = [&](int i, int at) {
-            int k = ((i / chain * C + rank) * chain + i % chain) * LARGE_K;
-            copy_box(b_stage(at), &map, k, token_tile * N, full + at);
+            barrier_expect(full + at, shape::a_bytes + shape::b_bytes);
+            copy_box(a_stage(at), &weight_map, stage_of(i) * 256, row_tile * STRIPS, full + at);
         };
         // Weights do not depend on the kernel before: the ring fills with them while it ends.
         const int early = min(STAGES, chain * rounds);
-        if (lane == 0)
-            for (int i = 0; i < early; i++)
-                barrier_expect(full + i, shape::b_bytes + strips * 2048);
-        __syncwarp();
         for (int i = 0; i < early; i++)
             weights(i, i);
         wait_for_previous();
-        if (lane == 0)
-            for (int i = 0; i < early; i++)
-                tokens(i, i);
         for (int i = 0; i < chain * rounds; i++) {
             if (i >= STAGES) {
                 barrier_wait(empty + s, turn & 1 ^ 1);
-                if (lane == 0) {
-                    barrier_expect(full + s, shape::b_bytes + strips * 2048);
-                    tokens(i, s);
-                }
-                __syncwarp();
                 weights(i, s);
             }
+            copy_box(b_stage(s), &map, stage_of(i) * LARGE_K, token_tile * N, full + s);
             advance();
         }
         return;

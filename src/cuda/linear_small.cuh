@@ -14,8 +14,9 @@ struct linear_args {
     float *work;            // [cuts, T, rows], unless WHOLE
     unsigned *count;        // [rows / 16] (large: by tile), zero before and after
     int tokens;
-    const float *bias = nullptr; // [rows], and
-    const float *add = nullptr;  // [T, rows]: y = (x W^T + bias) + add, each where there is one; y may be add
+    const float *bias = nullptr;    // [rows], and
+    const float *add = nullptr;     // [T, rows]: y = (x W^T + bias) + add, each where there is one; y may be add
+    __nv_bfloat16 *gated = nullptr; // [T, rows / 2]: silu(first half of the rows) * second half, in place of y
 };
 
 // What becomes of finished sums at y + at, rows row, row + 1 (+ 2, + 3).

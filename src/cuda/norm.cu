@@ -92,6 +92,63 @@ template <int N> static __global__ void __launch_bounds__(WIDE_THREADS) norm_wid
     }
 }
 
+// Many rows: a warp takes one alone, with all of it under way at once and nothing to wait for; it adds as norm_wide's warps would, of
+// which each has 128 columns.
+constexpr int MANY_ROWS = 2048, ROW_WARPS = 4;
+template <int PIECES>
+static __global__ void __launch_bounds__(ROW_WARPS * 32) norm_rows(const __grid_constant__ qr_cu_norm a)
+{
+    begin();
+    const int lane = threadIdx.x % 32, pieces = a.width / 128;
+    const size_t t = (size_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32;
+    if (t >= (size_t)a.n)
+        return;
+    float *x = a.x + t * a.x_stride + lane * 4;
+    floats<4> kept[PIECES], add[PIECES];
+#pragma unroll
+    for (int i = 0; i < PIECES; i++)
+        if (i < pieces)
+            kept[i] = load<4>(x + i * 128);
+    if (a.r) {
+        const float *r = a.r + t * a.r_stride + lane * 4;
+#pragma unroll
+        for (int i = 0; i < PIECES; i++)
+            if (i < pieces)
+                add[i] = load<4>(r + i * 128);
+#pragma unroll
+        for (int i = 0; i < PIECES; i++)
+            if (i < pieces) {
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    kept[i].v[j] += add[i].v[j];
+                store<4>(x + i * 128, kept[i]);
+            }
+    }
+    float total = 0;
+#pragma unroll
+    for (int i = 0; i < PIECES; i++)
+        if (i < pieces) {
+            float sum = 0;
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                sum += kept[i].v[j] * kept[i].v[j];
+            total += warp_sum(sum);
+        }
+    const float v = inverse_root(total / (float)a.width, a.eps);
+#pragma unroll
+    for (int i = 0; i < PIECES; i++)
+        if (i < pieces) {
+            floats<4> scale = load<4>(a.scale + lane * 4 + i * 128), y;
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                y.v[j] = kept[i].v[j] * v * scale.v[j];
+            if (a.y)
+                store<4>(a.y + t * a.y_stride + lane * 4 + i * 128, y);
+            if (a.y16)
+                store16<4>((__nv_bfloat16 *)a.y16 + t * a.y16_stride + lane * 4 + i * 128, y);
+        }
+}
+
 // Up to 256 columns a warp.
 static __global__ void __launch_bounds__(256) norm_narrow(const __grid_constant__ qr_cu_norm a)
 {
@@ -129,6 +186,12 @@ extern "C" cudaError_t qr_cu_run_rmsnorm(const struct qr_cu_on *on, const struct
     odd |= (int)(((uintptr_t)a->x | (uintptr_t)a->r | (uintptr_t)a->y) % 16);
     if (a->width > WIDE_THREADS * WIDE_KEPT * (odd ? 1 : 4))
         return cudaErrorInvalidValue;
+    if (!odd && a->n >= MANY_ROWS && groups == 1 && a->width % 128 == 0 && a->width <= 2048)
+        return launch(on,
+                      a->width > 1536   ? norm_rows<16>
+                      : a->width > 1024 ? norm_rows<12>
+                                        : norm_rows<8>,
+                      ceil_div(a->n, ROW_WARPS), ROW_WARPS * 32, 0, *a);
     return launch(on, odd ? norm_wide<1> : norm_wide<4>, a->n * groups, WIDE_THREADS, 0, *a);
 }
 

@@ -105,6 +105,10 @@ static __device__ inline void copy_bulk(void *to, const void *from, uint32_t byt
         "l"(from), "r"(bytes), "r"(shared_u32(b))
         : "memory");
 }
+static __device__ inline void prefetch_map(const CUtensorMap *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
 // A box of a two-dimensional tensor, corner at (x, y).
 static __device__ inline void copy_box(void *to, const CUtensorMap *map, int x, int y, uint64_t *b)
 {

@@ -7,6 +7,7 @@ struct walk {
     const struct qr_cuda_shape *shape;
     const struct qr_op *op;
     const struct qr_cuda_op *bound;
+    const void *gated; /* silu(gate) * up, where LINEAR has done so already: what the next LINEAR reads; else NULL */
 };
 
 static const int32_t *step_words(const struct walk *w, uint64_t at)
@@ -124,7 +125,7 @@ static cudaError_t convert(const struct walk *w, void *to, int cols_to, int f16)
     return qr_cu_run_map(&w->exec->on, QR_CU_COPY, &c);
 }
 
-static cudaError_t linear(const struct walk *w)
+static cudaError_t linear(struct walk *w)
 {
     struct qr_cuda_exec *exec = w->exec;
     const struct qr_op *op = w->op;
@@ -139,12 +140,15 @@ static cudaError_t linear(const struct walk *w)
                              .rows = (int)op->weight->n_row,
                              .k = s->k,
                              .cuts = s->cuts,
-                             .x = exec->x16,
+                             .x = w->gated ? w->gated : exec->x16,
                              .n = n,
                              .bias = op->weight->bias ? exec->vectors + w->bound->vector[0] : NULL,
                              .work = exec->work,
                              .counter = exec->counter};
     a.y = value_at(w, op->out[0], &a.y_stride);
+    if (w->bound->gates && s->quant == QR_CU_NO_QUANT && qr_cu_linear_gates(&exec->on, &a))
+        a.gated = a.y; /* nobody needs the fp32 */
+    w->gated = a.gated;
     if (s->quant == QR_CU_NO_QUANT)
         return qr_cu_run_linear(&exec->on, &a);
     struct qr_cu_quant_linear q = {.linear = a, .type = s->quant, .expanded = exec->expanded, .y_part = exec->y_part};
@@ -235,7 +239,7 @@ static cudaError_t attention(const struct walk *w)
     return qr_cu_run_attention(&exec->on, &a);
 }
 
-static cudaError_t run(const struct walk *w)
+static cudaError_t run(struct walk *w)
 {
     switch (w->op->code) {
     case QR_OP_EMBED:
@@ -317,11 +321,15 @@ static enum qr_status give_sign(struct qr_cuda_exec *exec, int i, struct qr_err 
 enum qr_status qr_cuda_walk(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape, struct qr_err *err)
 {
     const struct qr_plan *plan = exec->plan;
+    struct walk w = {.exec = exec, .shape = shape};
     QR_TRY(mark(exec, 0, err));
     for (int i = 0; i < plan->n_op; i++) {
-        struct walk w = {.exec = exec, .shape = shape, .op = &plan->op[i], .bound = &exec->sizes.op[i]};
-        QR_CUDA(run(&w), qr_opcode_name(plan->op[i].code), err);
-        exec->n_launch++;
+        w.op = &plan->op[i];
+        w.bound = &exec->sizes.op[i];
+        if (!w.gated || w.op->code != QR_OP_SILU_MUL) {
+            QR_CUDA(run(&w), qr_opcode_name(w.op->code), err);
+            exec->n_launch++;
+        }
         QR_TRY(mark(exec, i + 1, err));
         QR_TRY(give_sign(exec, i, err));
     }

@@ -34,6 +34,20 @@ static __global__ void count_unfinished(const float *y, const float *want, const
     if (differ)
         atomicAdd(out, differ);
 }
+// How many of silu(gate) * up in bf16 differ from what SILU_MUL makes of (want + bias).
+static __global__ void count_ungated(const __nv_bfloat16 *y, const float *want, const float *bias, size_t n, int half,
+                                     unsigned long long *out)
+{
+    unsigned long long differ = 0;
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {
+        size_t t = i / half, r = i % half, at = t * 2 * half + r;
+        float gate = bias ? __fadd_rn(want[at], bias[r]) : want[at];
+        float up = bias ? __fadd_rn(want[at + half], bias[half + r]) : want[at + half];
+        differ += __bfloat16_as_ushort(y[i]) != __bfloat16_as_ushort(__float2bfloat16(silu(gate) * up));
+    }
+    if (differ)
+        atomicAdd(out, differ);
+}
 static __global__ void fill_floats(float *p, size_t n, uint32_t seed)
 {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x)
@@ -45,6 +59,7 @@ struct linear_case {
     __nv_bfloat16 *plain, *x;
     uint4 *packed;
     float *y, *work;
+    __nv_bfloat16 *gated;
     unsigned *count;
     const float *bias, *add;
 
@@ -54,20 +69,24 @@ struct linear_case {
     }
 };
 
-static CUtensorMap token_map(const __nv_bfloat16 *x, int T, int K, int box)
+static decltype(&cuTensorMapEncodeTiled) encode_map()
 {
     static decltype(&cuTensorMapEncodeTiled) encode;
-    if (!encode) {
-        cudaDriverEntryPointQueryResult r;
+    cudaDriverEntryPointQueryResult r;
+    if (!encode)
         CHECK(
             cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void **)&encode, 12000, cudaEnableDefault, &r));
-    }
+    return encode;
+}
+
+static CUtensorMap token_map(const __nv_bfloat16 *x, int T, int K, int box)
+{
     CUtensorMap m;
     cuuint64_t size[] = {(cuuint64_t)K, (cuuint64_t)T}, stride[] = {(cuuint64_t)K * 2};
     cuuint32_t shape[] = {64, (cuuint32_t)box}, one[] = {1, 1};
-    CUresult r = encode(&m, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void *)x, size, stride, shape, one,
-                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    CUresult r = encode_map()(&m, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void *)x, size, stride, shape, one,
+                              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (r != CUDA_SUCCESS) {
         fprintf(stderr, "cuTensorMapEncodeTiled: %d\n", (int)r);
         exit(2);
@@ -75,15 +94,33 @@ static CUtensorMap token_map(const __nv_bfloat16 *x, int T, int K, int box)
     return m;
 }
 
-template <int GROUPS, int N, linear_form FORM>
+// Weights: 2 KB of each of so many strips.
+static CUtensorMap weight_map(const linear_args &a, int strips)
+{
+    CUtensorMap m;
+    cuuint64_t size[] = {(cuuint64_t)a.w.k * 4, (cuuint64_t)a.w.rows / 16}, stride[] = {(cuuint64_t)a.w.k * 32};
+    cuuint32_t shape[] = {256, (cuuint32_t)strips}, one[] = {1, 1};
+    CUresult r = encode_map()(&m, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 2, (void *)a.w.tiles, size, stride, shape, one,
+                              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (r != CUDA_SUCCESS) {
+        fprintf(stderr, "cuTensorMapEncodeTiled: %d\n", (int)r);
+        exit(2);
+    }
+    return m;
+}
+
+template <int GROUPS, int N, linear_form FORM, bool GATED = false>
 static void run_large(const linear_case &c, int T, int copy, cudaStream_t s)
 {
-    using shape = large_shape<GROUPS, N, FORM>;
+    using shape = large_shape<GROUPS, N, FORM, GATED>;
     int row_tiles = (c.rows + shape::rows - 1) / shape::rows, token_tiles = (T + N - 1) / N;
     int units = row_tiles * token_tiles * (FORM == SPLIT ? c.cuts : 1);
-    launch_early(linear_large<GROUPS, N, FORM>, std::min(units, c.sms * shape::blocks), shape::threads, shape::shared,
-                 s, c.args(T, copy), token_map(c.x, T, c.K, N), token_map(c.x, T, c.K, 64),
-                 std::min(row_tiles, 24 / GROUPS));
+    linear_args a = c.args(T, copy);
+    a.gated = GATED ? c.gated : nullptr;
+    launch_early(linear_large<GROUPS, N, FORM, GATED>, std::min(units, c.sms * shape::blocks), shape::threads,
+                 shape::shared, s, a, token_map(c.x, T, c.K, N), token_map(c.x, T, c.K, 64),
+                 weight_map(a, shape::rows / (GATED ? 32 : 16)), std::min(row_tiles, 24 / GROUPS));
 }
 
 template <int GROUPS, int N, int C> static void run_cluster(const linear_case &c, int T, int copy, cudaStream_t s)
@@ -106,7 +143,8 @@ template <int GROUPS, int N, int C> static void run_cluster(const linear_case &c
     CHECK(
         cudaFuncSetAttribute(linear_cluster<GROUPS, N, C>, cudaFuncAttributeMaxDynamicSharedMemorySize, shape::shared));
     if (c.cuts % C == 0)
-        CHECK(cudaLaunchKernelEx(&l, linear_cluster<GROUPS, N, C>, c.args(T, copy), token_map(c.x, T, c.K, N)));
+        CHECK(cudaLaunchKernelEx(&l, linear_cluster<GROUPS, N, C>, c.args(T, copy), token_map(c.x, T, c.K, N),
+                                 weight_map(c.args(T, copy), GROUPS * 4)));
 }
 
 // `warps` a block, a chain a warp where the device holds that many: blocks are small, so that those of the next kernel find room.
@@ -128,11 +166,13 @@ struct linear_way {
     const char *name;
     int T;
     std::function<void(const linear_case &, int copy, cudaStream_t)> run;
+    bool gated = false;
 };
 
 static std::vector<linear_way> ways_of(const linear_case &c)
 {
     std::vector<linear_way> v;
+    const bool rows_are_few = c.K < 4096;
     auto small = [&](const char *name, int T, int warps, void (*f)(const linear_case &, int, int, int, cudaStream_t)) {
         v.push_back({name, T, [=](const linear_case &c, int copy, cudaStream_t s) { f(c, T, warps, copy, s); }});
     };
@@ -162,14 +202,30 @@ static std::vector<linear_way> ways_of(const linear_case &c)
         for (int T : {16, 32, 64}) {
             large("wgmma 64x64, split", T, run_large<1, 64, SPLIT>);
             cluster("wgmma 64x64, 3 blocks", T, 3, run_cluster<1, 64, 3>);
-            cluster("wgmma 64x64, 5 blocks", T, 5, run_cluster<1, 64, 5>);
             cluster("wgmma 64x64, 6 blocks", T, 6, run_cluster<1, 64, 6>);
         }
         for (int T : {200, 300}) {
             large("wgmma 64x64, cut", T, run_large<1, 64, CUT>);
             large("wgmma 128x256, split", T, run_large<2, 256, SPLIT>);
         }
+        for (int T : {200, 300}) {
+            large("wgmma 128x32, cut", T, run_large<2, 32, CUT>);
+            large("wgmma 128x48, cut", T, run_large<2, 48, CUT>);
+            large("wgmma 128x64, cut", T, run_large<2, 64, CUT>);
+            large("wgmma 128x96, cut", T, run_large<2, 96, CUT>);
+        }
+        for (int T : {1024, 2048}) {
+            if (T == 1024)
+                large("wgmma 128x64, cut", T, run_large<2, 64, CUT>);
+            large("wgmma 128x96, cut", T, run_large<2, 96, CUT>);
+            large("wgmma 128x128, cut", T, run_large<2, 128, CUT>);
+            large("wgmma 128x192, cut", T, run_large<2, 192, CUT>);
+        }
         for (int T : {128, 256, 512}) {
+            large("wgmma 128x32, cut", T, run_large<2, 32, CUT>);
+            large("wgmma 128x48, cut", T, run_large<2, 48, CUT>);
+            large("wgmma 128x64, cut", T, run_large<2, 64, CUT>);
+            large("wgmma 128x96, cut", T, run_large<2, 96, CUT>);
             large("wgmma 64x64, cut", T, run_large<1, 64, CUT>);
             large("wgmma 64x64, split", T, run_large<1, 64, SPLIT>);
             large("wgmma 64x128, split", T, run_large<1, 128, SPLIT>);
@@ -177,13 +233,29 @@ static std::vector<linear_way> ways_of(const linear_case &c)
             large("wgmma 128x256, split", T, run_large<2, 256, SPLIT>);
             cluster("wgmma 64x64, 3 blocks", T, 3, run_cluster<1, 64, 3>);
             cluster("wgmma 64x64, 6 blocks", T, 6, run_cluster<1, 64, 6>);
-            cluster("wgmma 128x128, 2 blocks", T, 2, run_cluster<2, 128, 2>);
-            cluster("wgmma 128x128, 3 blocks", T, 3, run_cluster<2, 128, 3>);
-            cluster("wgmma 128x128, 5 blocks", T, 5, run_cluster<2, 128, 5>);
         }
         large("wgmma 192x128, cut", 4096, run_large<3, 128, CUT>);
         large("wgmma 128x192, cut", 4096, run_large<2, 192, CUT>);
     } else {
+        auto gated = [&](const char *name, int T, void (*f)(const linear_case &, int, int, cudaStream_t)) {
+            large(name, T, f);
+            v.back().gated = true;
+        };
+        const bool gates = c.rows == 17920 || c.rows == 1120;
+        for (int T : {16, 32, 64})
+            if (gates) {
+                gated("gated 64x64", T, run_large<1, 64, ONE_CHAIN, true>);
+                gated("gated 128x64", T, run_large<2, 64, ONE_CHAIN, true>);
+            }
+        for (int T : {128, 200, 256, 300, 512, 1024, 2048})
+            if (gates) {
+                gated("gated 192x128", T, run_large<3, 128, ONE_CHAIN, true>);
+                gated("gated 128x256", T, run_large<2, 256, ONE_CHAIN, true>);
+            }
+        for (int T : {1024, 2048}) {
+            large("wgmma 192x128", T, run_large<3, 128, ONE_CHAIN>);
+            large("wgmma 128x256", T, run_large<2, 256, ONE_CHAIN>);
+        }
         for (int T : {16, 32, 64}) {
             large("wgmma 64x64", T, run_large<1, 64, ONE_CHAIN>);
             large("wgmma 128x64", T, run_large<2, 64, ONE_CHAIN>);
@@ -197,6 +269,9 @@ static std::vector<linear_way> ways_of(const linear_case &c)
         }
         large("wgmma 192x128", 4096, run_large<3, 128, ONE_CHAIN>);
         large("wgmma 128x192", 4096, run_large<2, 192, ONE_CHAIN>);
+        if (gates) {
+            gated("gated 128x256", 4096, run_large<2, 256, ONE_CHAIN, true>);
+        }
         large("wgmma 128x256", 4096, run_large<2, 256, ONE_CHAIN>);
     }
     return v;
@@ -213,7 +288,8 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
     c.packed = (uint4 *)device_array<__nv_bfloat16>(weights * c.copies);
     c.x = device_array<__nv_bfloat16>((size_t)4096 * K);
     c.y = device_array<float>((size_t)4096 * rows);
-    c.work = device_array<float>((size_t)512 * rows * cuts);
+    c.work = device_array<float>((size_t)1024 * rows * cuts);
+    c.gated = device_array<__nv_bfloat16>((size_t)4096 * rows / 2);
     float *first = device_array<float>((size_t)4096 * rows);
     c.count = device_array<unsigned>(1 << 16);
     CHECK(cudaMemset(c.count, 0, 4 << 16));
@@ -226,7 +302,7 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
     std::vector<linear_way> ways = ways_of(c);
     std::reverse(ways.begin(), ways.end()); // 4096 tokens first: the others are compared with its rows
     bool have = false;
-    const int Ts[] = {1, 8, 16, 32, 64, 128, 200, 256, 300, 512, 4096}, n_T = sizeof(Ts) / sizeof(Ts[0]);
+    const int Ts[] = {1, 8, 16, 32, 64, 128, 200, 256, 300, 512, 1024, 2048, 4096}, n_T = sizeof(Ts) / sizeof(Ts[0]);
     double best[n_T] = {}, *err = device_array<double>(2), e[2];
     const char *how[n_T] = {};
     float *bias = device_array<float>(rows), *add = device_array<float>((size_t)512 * rows);
@@ -235,7 +311,8 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
     fill_floats<<<1024, 256>>>(add, (size_t)512 * rows, 4);
     for (auto &way : ways) {
         CHECK(cudaMemset(c.y, 0xFF, (size_t)way.T * rows * 4));
-        CHECK(cudaMemset(c.work, 0xFF, (size_t)512 * rows * cuts * 4));
+        CHECK(cudaMemset(c.work, 0xFF, (size_t)1024 * rows * cuts * 4));
+        CHECK(cudaMemset(c.gated, 0xFF, (size_t)4096 * rows));
         way.run(c, 0, 0);
         CHECK(cudaDeviceSynchronize());
         if (!have) {
@@ -244,6 +321,29 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
             CHECK(cudaMemset(err, 0, 16));
             linear_error<<<rows / 8, 256>>>(c.plain, c.x, c.y, rows, K, err);
             CHECK(cudaMemcpy(e, err, 16, cudaMemcpyDeviceToHost));
+        }
+        int slot = (int)(std::find(Ts, Ts + n_T, way.T) - Ts);
+        double flop = 2.0 * way.T * weights;
+        int launches = (int)std::min(200.0, std::max(3.0, 2e-3 / std::max(weights * 2 / 4e12, flop / 7e14)));
+        if (way.gated) { // in both ways: without bias and with it
+            for (const float *b : {(const float *)nullptr, (const float *)bias}) {
+                unsigned long long differ;
+                c.bias = b;
+                CHECK(cudaMemset(c.gated, 0xFF, (size_t)way.T * rows));
+                CHECK(cudaMemset(unfinished, 0, 8));
+                way.run(c, 0, 0);
+                count_ungated<<<1024, 256>>>(c.gated, first, b, (size_t)way.T * rows / 2, rows / 2, unfinished);
+                CHECK(cudaMemcpy(&differ, unfinished, 8, cudaMemcpyDeviceToHost));
+                failures += differ != 0;
+                if (differ)
+                    printf("  %6dx%-5d T=%-4d %s%s: %llu DIFFER\n", rows, K, way.T, way.name, b ? " with bias" : "",
+                           differ);
+            }
+            c.bias = nullptr;
+            double us = graph_us(launches, [&](int i, cudaStream_t s) { way.run(c, i, s); });
+            if (getenv("VERBOSE"))
+                printf("  %-28s T=%-4d %9.2f us\n", way.name, way.T, us);
+            continue;
         }
         uint32_t y0;
         CHECK(cudaMemcpy(&y0, c.y, 4, cudaMemcpyDeviceToHost));
@@ -268,9 +368,6 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
                 printf("  %6dx%-5d T=%-4d %s: %llu with bias and add DIFFER\n", rows, K, way.T, way.name, differ);
             }
         }
-        int slot = (int)(std::find(Ts, Ts + n_T, way.T) - Ts);
-        double flop = 2.0 * way.T * weights;
-        int launches = (int)std::min(200.0, std::max(3.0, 2e-3 / std::max(weights * 2 / 4e12, flop / 7e14)));
         double us = graph_us(launches, [&](int i, cudaStream_t s) { way.run(c, i, s); });
         if (getenv("VERBOSE"))
             printf("  %-28s T=%-4d %9.2f us\n", way.name, way.T, us);
@@ -290,7 +387,7 @@ static void test_shape(int rows, int K, int cuts, int sms, peer_blas *peer)
                weights * 2 / best[i] / 1e3, flop / best[i] / 1e6, how[i], theirs);
     }
     for (void *p : {(void *)c.plain, (void *)c.packed, (void *)c.x, (void *)c.y, (void *)c.work, (void *)first,
-                    (void *)c.count, (void *)err, (void *)bias, (void *)add, (void *)unfinished})
+                    (void *)c.gated, (void *)c.count, (void *)err, (void *)bias, (void *)add, (void *)unfinished})
         CHECK(cudaFree(p));
 }
 

@@ -1,7 +1,7 @@
 // test_attention.cu - the kernels of ATTENTION against each other, bit for bit, and against double; and what they cost.
 //
 //   nvcc -gencode=arch=compute_90a,code=sm_90a -O3 -std=c++17 -Iinclude -Isrc tests/cuda/test_attention.cu src/cuda/attention.cu
-//       src/cuda/attention_few.cu src/cuda/attention_hopper.cu -o build/test_attention && build/test_attention
+//       src/cuda/attention_few.cu src/cuda/attention_stream.cu src/cuda/attention_hopper.cu -o build/test_attention && build/test_attention
 //
 // Steps of several sequences: prompts whole, chunks behind a cached prefix, sequences of one or two tokens. QUICK=1: small, no timing.
 #include <cmath>
@@ -12,6 +12,7 @@
 #include "cuda/attention_hopper.cuh"
 #include "cuda/launch.h"
 
+cudaError_t qr_cu_attention_stream(const qr_cu_on *on, const qr_cu_attention &a);
 cudaError_t qr_cu_attention_few(const qr_cu_on *on, const qr_cu_attention &a);
 extern "C" cudaError_t qr_cu_prepare_attention(const struct qr_cu_on *on, int head_dim);
 
@@ -234,6 +235,17 @@ static void compare(int D, int heads, int kv_heads, const std::vector<sequence> 
     check("few pairs whole", whole.result(plain));
     if (D == 64 || D == 128)
         check("wgmma", wide.result(hopper));
+    auto stream = [&](const qr_cu_attention &a) { // few blocks for many units; the rest as ever
+        qr_cu_on on = on_stream(0, 3);
+        qr_cu_attention few = a, many = a;
+        few.max_many = many.max_few = 0;
+        cudaError_t e = qr_cu_attention_stream(&on, few);
+        return e ? e : plain(many);
+    };
+    if (D == 64 || D == 128) {
+        check("many units in cuts", mixed.result(stream));
+        check("many units whole", whole.result(stream));
+    }
     std::mt19937 rng(D + heads); // the same pages for each step: their tables are the same
     for (attention_step *s : {&wide, &mixed, &whole}) {
         rng.seed(D + heads);
@@ -264,8 +276,8 @@ static void time_prefill(int sms, int T, enum qr_cu_kv kv)
         qr_cu_on on = on_stream(st, sms);
         CHECK(qr_cu_attention_wide(&on, s.a));
     });
-    printf("prefill T %-4d%s: mma.sync %7.1f us %4.0f TFLOP/s, wgmma %7.1f us %4.0f TFLOP/s\n", T, kv == QR_CU_FP8 ? " fp8" : "", plain,
-           flop / plain / 1e6, wide, flop / wide / 1e6);
+    printf("prefill T %-4d%s: mma.sync %7.1f us %4.0f TFLOP/s, wgmma %7.1f us %4.0f TFLOP/s\n", T,
+           kv == QR_CU_FP8 ? " fp8" : "", plain, flop / plain / 1e6, wide, flop / wide / 1e6);
 }
 
 static void time_decode(int sms, int S, int context, enum qr_cu_kv kv)
@@ -284,9 +296,14 @@ static void time_decode(int sms, int S, int context, enum qr_cu_kv kv)
             });
         };
         double block = us([](const qr_cu_on *on, const qr_cu_attention *a) { return qr_cu_attention_few(on, *a); });
-        printf("decode %3d x %-4d %s%s: %7.2f us %5.0f GB/s\n", S, context, split ? "in cuts" : "whole  ",
-               kv == QR_CU_FP8 ? " fp8" : "", block,
-               bytes / block / 1e3);
+        printf("decode %3d x %-4d %s%s: %7.2f us %5.0f GB/s", S, context, split ? "in cuts" : "whole  ",
+               kv == QR_CU_FP8 ? " fp8" : "", block, bytes / block / 1e3);
+        if (S * 2 >= sms && kv == QR_CU_BF16) {
+            double many =
+                us([](const qr_cu_on *on, const qr_cu_attention *a) { return qr_cu_attention_stream(on, *a); });
+            printf(", as many units %7.2f us %5.0f GB/s", many, bytes / many / 1e3);
+        }
+        printf("\n");
     }
 }
 
@@ -312,7 +329,7 @@ int main()
         for (enum qr_cu_kv kv : {QR_CU_BF16, QR_CU_FP8}) {
             for (int T : {128, 512, 1024, 2048, 4096})
                 time_prefill(sms, T, kv);
-            for (int S : {1, 8, 64, 256})
+            for (int S : {1, 8, 64, 128, 256})
                 time_decode(sms, S, 1024, kv);
             time_decode(sms, 256, 256, kv);
         }
