@@ -243,7 +243,7 @@ template <int HEAD_DIM> static cudaError_t run(const qr_cu_on *on, const qr_cu_a
 cudaError_t qr_cu_attention_stream(const qr_cu_on *on, const qr_cu_attention &a)
 {
     if (on->arch < 90 || on->arch >= 120 || a.kv != QR_CU_BF16 || a.window > 0 || a.soft_cap > 0 ||
-        a.max_few * a.n_kv_head < on->n_sm)
+        a.max_few * a.n_kv_head * 8 < on->n_sm * 7) // fewer than a unit a multiprocessor: attention_few.cu
         return cudaErrorInvalidConfiguration;
     return a.head_dim == 128 ? run<128>(on, a) : a.head_dim == 64 ? run<64>(on, a) : cudaErrorInvalidConfiguration;
 }
