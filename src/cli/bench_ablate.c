@@ -1,5 +1,5 @@
 /* bench_ablate.c - what each fusion is worth on the GPU: decoding with none, all, each alone and each left out, launched one
- * by one and as graphs, and where the device's time goes. Steps go straight to the executor, as the engine gives them: the next
+ * by one and as graphs, what one kernel for a whole step is worth, and where the device's time goes. Steps go straight to the executor, as the engine gives them: the next
  * one is submitted before the last one's ids are read. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,9 +43,12 @@ struct decoding {
 
 struct figures {
     double seconds, launches; /* of a step */
+    char why_not[256];        /* there is no kernel for a whole step; else "" */
 };
 
-static enum qr_status make_decoding(struct decoding *d, uint32_t mask, bool stream, struct qr_err *err)
+enum way { BY_STREAM, BY_GRAPH, WHOLE };
+
+static enum qr_status make_decoding(struct decoding *d, uint32_t mask, enum way way, struct qr_err *err)
 {
     const struct ablate *a = d->ablate;
     int batch = (int)a->batch, max_len = (int)(a->context + WARM + WINDOWS * a->steps) + 1;
@@ -57,7 +60,7 @@ static enum qr_status make_decoding(struct decoding *d, uint32_t mask, bool stre
                                     .n_block = batch * d->n_page,
                                     .kv_type = QR_BF16,
                                     .n_place = 2 * batch};
-    struct qr_cuda_options options = {.stream = stream};
+    struct qr_cuda_options options = {.stream = way == BY_STREAM, .graphs = way == BY_GRAPH};
     d->arrays = calloc(2, sizeof *d->arrays);
     d->table = calloc((size_t)batch * (size_t)d->n_page, sizeof *d->table);
     d->pick = calloc((size_t)batch, sizeof *d->pick);
@@ -180,13 +183,18 @@ static enum qr_status run_steps(struct decoding *d, int n, struct qr_err *err)
 }
 
 /* seconds, count: by opcode, from a run with marks; NULL: not wanted. */
-static enum qr_status measure(const struct ablate *a, uint32_t mask, bool stream, struct figures *out, double *seconds,
+static enum qr_status measure(const struct ablate *a, uint32_t mask, enum way way, struct figures *out, double *seconds,
                               uint64_t *count, struct qr_err *err)
 {
     struct decoding d = {.ablate = a};
     double window[WINDOWS] = {0};
     *out = (struct figures){0};
-    enum qr_status status = make_decoding(&d, mask, stream, err);
+    enum qr_status status = make_decoding(&d, mask, way, err);
+    if (status == QR_OK && way == WHOLE && qr_cuda_no_decode(d.exec)) {
+        snprintf(out->why_not, sizeof out->why_not, "%s", qr_cuda_no_decode(d.exec));
+        free_decoding(&d);
+        return QR_OK;
+    }
     if (status == QR_OK)
         status = prefill(&d, err);
     if (status == QR_OK)
@@ -234,8 +242,8 @@ static int print_row(const struct ablate *a, const char *name, uint32_t mask, co
     struct qr_err err;
     if (cli_interrupted)
         return CLI_INTERRUPTED;
-    if (measure(a, mask, true, &stream, NULL, NULL, &err) != QR_OK ||
-        measure(a, mask, false, &graph, NULL, NULL, &err) != QR_OK)
+    if (measure(a, mask, BY_STREAM, &stream, NULL, NULL, &err) != QR_OK ||
+        measure(a, mask, BY_GRAPH, &graph, NULL, NULL, &err) != QR_OK)
         return cli_fail(&err);
     double batch = (double)a->batch;
     printf("%-24s 0x%02x %9.1f %8.0f %9.1f %8.0f %+8.1f%% %7.0f\n", name, mask, batch / stream.seconds,
@@ -282,11 +290,29 @@ static int print_ops(const struct ablate *a, uint32_t mask, const char *name, st
     double seconds[QR_N_OPCODE] = {0};
     uint64_t count[QR_N_OPCODE] = {0};
     struct qr_err err;
-    if (measure(a, mask, false, out, seconds, count, &err) != QR_OK)
+    if (measure(a, mask, BY_GRAPH, out, seconds, count, &err) != QR_OK)
         return cli_fail(&err);
     printf("\ndevice time of a step with every op by itself, fusions %s; %.0f us as it runs\n", name,
            out->seconds * 1e6);
     print_shares(seconds, count, (double)a->steps);
+    return CLI_GO_ON;
+}
+
+/* Decoding as the engine does it: by one kernel a step, where that is there and faster. */
+static int print_whole(const struct ablate *a, const struct figures *graphs)
+{
+    enum { MOST_LAUNCHES = 8 }; /* of a step that is one kernel: it, and the choice of tokens */
+    struct figures whole;
+    struct qr_err err;
+    if (measure(a, QR_FUSE_ALL, WHOLE, &whole, NULL, NULL, &err) != QR_OK)
+        return cli_fail(&err);
+    if (whole.why_not[0])
+        printf("\none kernel a step: none for this model, %s\n", whole.why_not);
+    else if (whole.launches > MOST_LAUNCHES)
+        printf("\none kernel a step: not for %lld sequences, graphs are faster\n", (long long)a->batch);
+    else
+        printf("\none kernel a step: %.0f us, %.1f tok/s, %+.1f%% against graphs\n", whole.seconds * 1e6,
+               (double)a->batch / whole.seconds, (graphs->seconds / whole.seconds - 1) * 100);
     return CLI_GO_ON;
 }
 
@@ -297,7 +323,7 @@ static int print_prefill(const struct ablate *a)
     double seconds[QR_N_OPCODE] = {0}, wall = 0;
     uint64_t count[QR_N_OPCODE] = {0};
     struct qr_err err;
-    enum qr_status status = make_decoding(&d, QR_FUSE_ALL, false, &err);
+    enum qr_status status = make_decoding(&d, QR_FUSE_ALL, BY_GRAPH, &err);
     for (int i = 0; i < 3 && status == QR_OK; i++) {
         double start = qr_now_s();
         if (i == 2)
@@ -334,6 +360,8 @@ static int run_all(struct ablate *a, bool ops_only)
         code = print_ops(a, 0, "none", &none);
     if (code == CLI_GO_ON)
         code = print_prefill(a);
+    if (code == CLI_GO_ON)
+        code = print_whole(a, &all);
     if (code == CLI_GO_ON && !ops_only) {
         printf("\n");
         code = print_masks(a, &all);

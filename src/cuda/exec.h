@@ -100,8 +100,8 @@ struct qr_cuda_exec {
     int first, n_slot;            /* ring of the steps in flight */
     struct qr_cuda_slot *beating; /* of the step that is being launched, when it is to give signs of life; else NULL */
 
-    bool stream, plain; /* no graphs; no kernels for this device alone */
-    bool convert;       /* every weight becomes bf16 */
+    bool stream, plain;            /* no graphs; no kernels for this device alone */
+    bool convert;                  /* every weight becomes bf16 */
     bool graphs;                   /* no kernel for a whole step */
     struct qr_cuda_decode *decode; /* decode_host.h: one kernel for a step of few sequences; NULL: graphs do it */
     struct qr_err no_decode;       /* then: why */

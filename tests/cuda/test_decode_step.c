@@ -11,7 +11,9 @@
 #include "common/tmp.h"
 #include "cuda/decode_host.h"
 #include "cuda/gpu.h"
+#include "engine/model.h"
 #include "plan/fuse.h"
+#include "quire.h"
 
 enum { MAX_TOKEN = RUNNER_MAX_LEN };
 
@@ -239,13 +241,71 @@ static void shares(void **state)
     check_shares(&tiny, 3, false);
 }
 
+/* ---------------------------------------------------------------- the rule, which needs none either */
+
+/* Is the kernel there for a shape? "": yes; else what is said. */
+static void ask_rule(const char *name, uint32_t mask, enum qr_dtype kv_type, char why[512])
+{
+    struct qr_model_options options = {.config_only = true};
+    struct qr_exec_limits limits = gpu_limits(kv_type);
+    struct qr_cuda_sizes sizes;
+    struct qr_decode_plan found;
+    struct qr_model *model;
+    struct qr_plan *plan;
+    struct qr_err err;
+    if (qr_model_open(name, &options, &model, &err) != QR_OK || qr_fuse(model->plan, mask, &plan, &err) != QR_OK ||
+        qr_cuda_sizes(plan, &limits, false, &sizes, &err) != QR_OK)
+        fail_msg("%s: %s", name, err.message);
+    enum qr_status status = qr_decode_match(plan, &sizes, &found, &err);
+    snprintf(why, 512, "%s", status == QR_OK ? "" : err.message);
+    uint64_t bytes = qr_cuda_decode_bytes(plan, &limits, &sizes);
+    assert_int_equal(bytes > 0, status == QR_OK && kv_type == QR_BF16);
+    assert_true(bytes < UINT64_C(64) << 20);
+    if (status == QR_OK)
+        assert_int_equal(plan->op[found.head].out[0], plan->logits);
+    qr_cuda_sizes_free(&sizes);
+    qr_plan_free(plan);
+    qr_model_close(model);
+}
+
+static void rule(void **state)
+{
+    static const char *const taken[] = {"dummy:qwen2.5-0.5b", "dummy:qwen2.5-1.5b", "dummy:qwen3-0.6b",
+                                        "dummy:qwen3-1.7b",   "dummy:llama-3.2-1b", "dummy:smollm2-135m"};
+    static const struct {
+        const char *name;
+        uint32_t mask;
+        const char *why;
+    } refused[] = {
+        {"dummy:qwen2.5-7b", QR_FUSE_ALL, "a width of 3584"},
+        {"dummy:tiny-llama", QR_FUSE_ALL, "heads of 16"},
+        {"dummy:qwen2.5-1.5b", 0, "op 1 is MEAN_SQUARE, not RMSNORM"},
+        {"dummy:qwen2.5-1.5b", QR_FUSE_ALL & ~QR_FUSE_SILU_MUL, "not SILU_MUL"},
+        {"dummy:qwen3-0.6b", QR_FUSE_ALL & ~QR_FUSE_QK_NORM, "not ROPE_STORE"},
+        {"dummy:qwen2.5-1.5b", QR_FUSE_ALL & ~QR_FUSE_MERGE, "op 3 is LINEAR, not ROPE_STORE"},
+    };
+    char why[512];
+    (void)state;
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        ask_rule(taken[i], QR_FUSE_ALL, QR_BF16, why);
+        assert_string_equal(why, "");
+    }
+    ask_rule(taken[1], QR_FUSE_ALL, QR_F16, why); /* the plan is one, the executor refuses */
+    assert_string_equal(why, "");
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        ask_rule(refused[i].name, refused[i].mask, QR_BF16, why);
+        if (!strstr(why, refused[i].why))
+            fail_msg("%s, mask 0x%x: \"%s\", not \"%s\"", refused[i].name, refused[i].mask, why, refused[i].why);
+    }
+}
+
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, tmp_setup, tmp_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares),     WITH_FOLDER(heads_of_128), WITH_FOLDER(heads_of_64),
-        WITH_FOLDER(eight_a_kv_head), WITH_FOLDER(after_others),
+        cmocka_unit_test(rule),   cmocka_unit_test(shares),     WITH_FOLDER(heads_of_128),
+        WITH_FOLDER(heads_of_64), WITH_FOLDER(eight_a_kv_head), WITH_FOLDER(after_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
