@@ -5,7 +5,8 @@
 #include "base/err.h"
 
 /* Parses n bytes; refuses NUL bytes in keys, duplicate keys, and depth over 200 before jansson sees it. Integers
- * beyond int64 are an error. what: for the message ("config.json"). The caller json_decref()s. */
+ * beyond int64 are an error. what: for the message ("config.json"). The caller json_decref()s. The first call puts a hook
+ * before jansson's allocator, whichever that is, for good. */
 enum qr_status qr_json_parse(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err);
 /* For what models write: an object or a list, in which the last of equal keys counts. */
 enum qr_status qr_json_parse_lax(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err);

@@ -97,7 +97,7 @@ static struct shape measure(const char *data, size_t n)
 /* json_load_callback, with what it needs besides at hand. *failed: for want of memory. */
 static json_t *load(const char *data, size_t n, size_t longest, size_t flags, json_error_t *error, bool *failed)
 {
-    struct parse p = {.data = data, .n = n};
+    struct parse p = {.data = n ? data : "", .n = n};
     json_t *value = NULL;
 
     pthread_once(&hooked, hook);
