@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "conformance"))
 import chat_templates  # noqa: E402
 import charsmap  # noqa: E402
+import jinja_cases  # noqa: E402
 import small_files as small  # noqa: E402
 from small_files import ARRAY, BOOL, F32, STRING, U32  # noqa: E402
 
@@ -34,6 +35,21 @@ def gguf_seeds():
         tensor = g.tensors[4 + i] if 4 + i < len(g.tensors) else g.tensors[0]
         tensor[2], tensor[3] = kind, bytes(1 + i % 50 for i in range(small.tensor_bytes(kind, tensor[1])))
     yield "types", g.bytes()
+    for arch in ("gemma2", "gemma3", "phi3"):
+        scaling = {"rope.scaling.type": "yarn"} if arch == "phi3" else {}
+        g = small.gguf_model(arch, 2, "llama")
+        for name, value in scaling.items():
+            g.key(f"{arch}.{name}", STRING, value)
+        for name in ("rope.scaling.factor", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "rope.scaling.attn_factor",
+                     "rope.scaling.yarn_ext_factor", "attn_logit_softcapping", "final_logit_softcapping", "rope.freq_base_swa"):  # fmt: skip
+            if arch == "gemma2" or "softcapping" not in name:
+                g.key(f"{arch}.{name}", F32, 1.0)
+        ones = {"gemma2": {"post_attention_norm": 32, "post_ffw_norm": 32},
+                "gemma3": {"post_attention_norm": 32, "post_ffw_norm": 32, "attn_q_norm": 16, "attn_k_norm": 16}}  # fmt: skip
+        for name, n in ones.get(arch, {}).items():
+            g.tensor(f"blk.0.{name}.weight", [n], 0, struct.pack(f"<{n}f", *[1.0] * n))
+        g.key(f"{arch}.rope.scaling.original_context_length", U32, 32).key(f"{arch}.attention.sliding_window", U32, 16)
+        yield arch, g.bytes()
     for model in ("gpt2", "llama", "t5"):
         g = small.gguf_tokenizer(small.Gguf(), model)
         g.key("general.architecture", STRING, "gemma2").key("tokenizer.ggml.add_eos_token", BOOL, False)
@@ -106,6 +122,7 @@ def config_seeds():
         {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": True, "sym": True, "checkpoint_format": "gptq_v2"},
         {"quant_method": "awq", "bits": 4, "group_size": 64, "zero_point": True, "version": "gemm"},
         {"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic"},
+        {"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {"group_0": {"targets": ["Linear"]}}},
     ):
         yield "quant-" + quant["quant_method"], dump(base | {"quantization_config": quant})
 
@@ -171,6 +188,11 @@ JINJA = [
 def jinja_seeds():
     for i, template in enumerate(JINJA):
         yield f"all-{i}", template.encode()
+    snippets = [line for line in jinja_cases.SNIPPETS.split("\n") if line]
+    for i in range(0, len(snippets), 6):
+        yield f"snippets-{i}", "\n".join(snippets[i : i + 6]).encode()
+    for i, block in enumerate(jinja_cases.BLOCKS):
+        yield f"block-{i}", block.encode()
     yield "variables", b"{{ a.b[0] }}{{ c }}\0" + dump({"a": {"b": [1]}, "c": "\u00e9"})
     for name, text in vars(chat_templates).items():
         if name.isupper() and isinstance(text, str) and "{%" in text:
