@@ -44,6 +44,10 @@ def gguf_seeds():
                      "rope.scaling.yarn_ext_factor", "attn_logit_softcapping", "final_logit_softcapping", "rope.freq_base_swa"):  # fmt: skip
             if arch == "gemma2" or "softcapping" not in name:
                 g.key(f"{arch}.{name}", F32, 1.0)
+        if arch == "phi3":  # gate and up are one matrix there
+            g.tensors = [t for t in g.tensors if "ffn_gate" not in t[0]]
+            up = next(t for t in g.tensors if "ffn_up" in t[0])
+            up[1], up[3] = [32, 64], 2 * up[3]
         ones = {"gemma2": {"post_attention_norm": 32, "post_ffw_norm": 32},
                 "gemma3": {"post_attention_norm": 32, "post_ffw_norm": 32, "attn_q_norm": 16, "attn_k_norm": 16}}  # fmt: skip
         for name, n in ones.get(arch, {}).items():
