@@ -263,30 +263,39 @@ static int units_of(const struct qr_cuda_exec *exec, const struct qr_step *step)
     return units;
 }
 
+/* Shares for a step with so many units of attention; those of the last step where they are the same. */
+static bool share_out(struct qr_cuda_decode *d, int units)
+{
+    const double cut_bytes = 2.0 * QR_CU_CUT * d->head_dim * 2;
+    if (d->units == units)
+        return d->fits;
+    d->units = units;
+    d->sent = false;
+    d->now = d->share[d->turn++ % N_SHARE];
+    d->fits = qr_decode_share_out(&d->args, units, cut_bytes, d->now);
+    return d->fits;
+}
+
 bool qr_cuda_decode_takes(const struct qr_cuda_exec *exec, const struct qr_step *step)
 {
-    if (!exec->decode || exec->decode->failed || exec->profile || step->n_token > exec->decode->few ||
-        step->n_token < 1 || step->n_seq != step->n_token || step->n_row != step->n_token)
+    struct qr_cuda_decode *d = exec->decode;
+    if (!d || d->failed || exec->profile || step->n_token < 1 || step->n_token > d->few ||
+        step->n_seq != step->n_token || step->n_row != step->n_token)
         return false;
     for (int s = 0; s < step->n_seq; s++)
         if (step->seq_begin[s] != s || step->row[s] != s)
             return false;
     int units = units_of(exec, step);
-    return units <= exec->decode->max_units && units <= QR_DECODE_CUT_UNITS * exec->decode->args.n_block;
+    return units <= d->max_units && share_out(d, units);
 }
 
-static enum qr_status send_shares(struct qr_cuda_exec *exec, int units, int n_token, struct qr_err *err)
+static enum qr_status send_shares(struct qr_cuda_exec *exec, struct qr_err *err)
 {
     struct qr_cuda_decode *d = exec->decode;
-    if (d->units == units && d->n_token == n_token)
+    if (d->sent)
         return QR_OK;
-    struct qr_decode_share *share = d->share[d->turn++ % N_SHARE];
-    double cut_bytes = 2.0 * QR_CU_CUT * d->head_dim * 2;
-    if (!qr_decode_share_out(&d->args, units, cut_bytes, share))
-        return qr_fail(err, QR_INTERNAL, "a decode step with %d cuts of attention cannot be shared out", units);
-    d->units = units;
-    d->n_token = n_token;
-    return qr_cuda_status(cudaMemcpyAsync(d->share_device, share, (size_t)d->args.n_block * sizeof *share,
+    d->sent = true;
+    return qr_cuda_status(cudaMemcpyAsync(d->share_device, d->now, (size_t)d->args.n_block * sizeof *d->now,
                                           cudaMemcpyHostToDevice, exec->on.stream),
                           "sending a decode step's shares", err);
 }
@@ -295,7 +304,7 @@ enum qr_status qr_cuda_decode_launch(struct qr_cuda_exec *exec, const struct qr_
                                      const struct qr_step *step, int slot, struct qr_err *err)
 {
     struct qr_cuda_decode *d = exec->decode;
-    QR_TRY(send_shares(exec, units_of(exec, step), step->n_token, err));
+    QR_TRY(send_shares(exec, err));
     struct qr_decode_args a = d->args;
     a.n_token = step->n_token;
     a.token = exec->step + shape->token;
@@ -311,6 +320,7 @@ enum qr_status qr_cuda_decode_launch(struct qr_cuda_exec *exec, const struct qr_
     if (a.cap > a.n_slot - QR_DECODE_MATH) /* a wait must not be two turns of the ring ahead: docs/KERNELS.md */
         a.cap = a.n_slot - QR_DECODE_MATH;
     exec->n_launch++;
-    return qr_cuda_status(qr_cu_run_decode(&exec->on, d->head_dim, a.n_slot * SLOT + beside, &d->map, &a),
-                          "launching the decode kernel", err);
+    cudaError_t e = qr_cu_run_decode(&exec->on, d->head_dim, a.n_slot * SLOT + beside, &d->map, &a);
+    d->failed = e != cudaSuccess; /* the next step is a graph */
+    return qr_cuda_status(e, "launching the decode kernel", err);
 }

@@ -30,10 +30,11 @@ struct qr_cuda_decode {
     uint32_t tag;
     uint8_t *memory;                                 /* device */
     struct qr_decode_share *share[QR_MAX_AHEAD + 2]; /* pinned, in turn */
-    struct qr_decode_share *share_device;
-    int turn, units, n_token; /* what the shares on the device are for */
-    int32_t *status;          /* pinned, [QR_MAX_AHEAD + 1]: of each step in flight */
-    bool failed;              /* one waited for too long */
+    struct qr_decode_share *now, *share_device;      /* now: the last ones made */
+    int turn, units;                                 /* units of attention that they are for */
+    bool fits, sent;                                 /* to every block; to the device */
+    int32_t *status;                                 /* pinned, [QR_MAX_AHEAD + 1]: of each step in flight */
+    bool failed;                                     /* one waited for too long */
 };
 
 /* Is the plan one for the kernel? No: one sentence in err names the first op that is not. */
