@@ -1,7 +1,8 @@
 # cuda.mk - how the kernels are compiled. Without nvcc, and under sanitizers, src/cuda/none.c stands for them all.
 #
 # CUDA=0 leaves CUDA out. CUDA_ARCH names what to compile for ("80 90a"); by itself: the devices that are here, or, where there
-# are none, the oldest and the newest in use. RELEASE=1: all that quire knows, and PTX for what comes after them.
+# are none, the oldest and the newest in use. RELEASE=1: all that quire knows, and PTX for what comes after them, packed tightly:
+# kernels of 28 MB become 4 (drivers of CUDA 12.4 and later unpack them).
 CUDA ?= 1
 NVCC := $(if $(SAN),,$(if $(filter 1,$(CUDA)),$(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc) \
         $(wildcard /usr/local/cuda/bin/nvcc))))
@@ -15,7 +16,7 @@ HERE_ARCH := $(subst .,,$(sort $(shell nvidia-smi --query-gpu=compute_cap --form
 CUDA_ARCH ?= $(if $(RELEASE),80 86 89 90a 100 120,$(or $(patsubst 90,90a,$(filter-out %[a-zA-Z],$(HERE_ARCH))),80 90a))
 CUDA_PTX  ?= $(if $(RELEASE),80 120)
 NVCCFLAGS := -O2 -std=c++17 --threads 0 -Xcompiler -Wall,-Wextra,-fno-exceptions,-fno-threadsafe-statics,-fPIC -Iinclude -Isrc -MMD -MP \
-             $(foreach a,$(CUDA_ARCH),-gencode=arch=compute_$(a),code=sm_$(a)) \
+             $(if $(RELEASE),--compress-mode=size) $(foreach a,$(CUDA_ARCH),-gencode=arch=compute_$(a),code=sm_$(a)) \
              $(foreach a,$(CUDA_PTX),-gencode=arch=compute_$(a),code=compute_$(a))
 
 CUDA_C   := $(filter-out src/cuda/none.c,$(wildcard src/cuda/*.c))
