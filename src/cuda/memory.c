@@ -97,10 +97,10 @@ static enum qr_status size_op(const struct qr_plan *plan, const struct qr_exec_l
         return QR_OK;
     if (op->weight->bias)
         bound->vector[0] = add_vector(sizes, op->weight->n_row);
-    const struct qr_cuda_storage *s = &sizes->storage[bound->storage];
+    const struct qr_cuda_storage s = sizes->storage[bound->storage];
     int n = plan->value[op->in[0]].rows == QR_ROWS_T ? l->max_token : l->max_row;
-    uint64_t x16, work = qr_cu_linear_work((int)op->weight->n_row, s->cuts, n);
-    if (!product((uint64_t)n, (uint64_t)s->k, 2, &x16) || !size_expanded(op->weight, s, n, sizes))
+    uint64_t x16, work = qr_cu_linear_work((int)op->weight->n_row, s.cuts, n);
+    if (!product((uint64_t)n, (uint64_t)s.k, 2, &x16) || !size_expanded(op->weight, &s, n, sizes))
         return qr_fail(err, QR_LIMIT, "a step of %d tokens is too large: lower the limit", n);
     sizes->x16 = x16 > sizes->x16 ? x16 : sizes->x16;
     sizes->work = work > sizes->work ? work : sizes->work;
