@@ -113,7 +113,14 @@ CHECK_OBJ := $(patsubst tests/cuda/%.cu,$(B)/testobj/cuda/%.cu.o,$(wildcard test
 cuda-check:
 	@$(if $(NVCC),$(MAKE) --no-print-directory ROOT=$(CHECK_ROOT) CUDA_ARCH="80 90a" cuda-objects,\
 	echo "cuda-check: no nvcc here, nothing compiled")
-cuda-objects: $(call lib,cuda) $(CHECK_OBJ)
+cuda-objects: $(call lib,cuda) $(CHECK_OBJ) $(B)/on_cpu/quant
+	@$(B)/on_cpu/quant
+# Kernels without a GPU: tests/cuda/on_cpu stands in front of two headers of theirs.
+ON_CPU_CXX := $(CXX) -x c++ -std=c++17 -g -O1 -fsanitize=address -Wno-attributes -Itests/cuda/on_cpu -Isrc -Iinclude $(CUDA_INCLUDE) -pthread
+$(B)/on_cpu/%: tests/cuda/on_cpu/%.cc src/cuda/linear_%.cu src/cuda/embed_%.cu $(wildcard src/cuda/*.cuh src/cuda/*.h tests/cuda/*.cuh tests/cuda/on_cpu/cuda/*) $(call lib,cuda) $(call lib,base)
+	@mkdir -p $(@D)
+	@echo "  CXX     $@"
+	@$(ON_CPU_CXX) $(filter %.cc %.cu,$^) -x none $(call lib,base) $(B)/obj/cuda/quant_pack.o -lm -o $@
 $(B)/testobj/cuda/%.cu.o: tests/cuda/%.cu $(B)/flags-cuda.txt
 	@mkdir -p $(@D)
 	@echo "  NVCC    $<"
@@ -126,7 +133,7 @@ $(B)/gpu/%: tests/cuda/%.cu $(B)/libquire.a
 	@mkdir -p $(@D)
 	@echo "  NVCC    $@"
 	@$(NVCC) $(NVCCFLAGS) $< $(B)/libquire.a $(LIBS) -o $@
-GPU_PROGRAMS := $(if $(NVCC),$(patsubst tests/%.cu,$(B)/gpu/%,$(wildcard tests/cuda/test_*.cu)))
+GPU_PROGRAMS := $(if $(NVCC),$(patsubst tests/cuda/%.cu,$(B)/gpu/%,$(wildcard tests/cuda/test_*.cu)))
 gpu-test: $(B)/quire $(GPU_TESTS) $(GPU_PROGRAMS)
 	@QUIRE_GPU=1 tools/run_tests.py $(GPU_TESTS)
 	@for t in $(GPU_PROGRAMS); do echo $$t; QUICK=1 $$t || exit 1; done

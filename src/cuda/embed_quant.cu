@@ -14,16 +14,21 @@ template <qr_cu_quant TYPE> static __device__ inline float weight_at(const uint8
     const uint8_t *code = strip + (size_t)unit * QR_CU_CODE_BYTES(TYPE) + lane * 16;
     const uint8_t *scales = strip + (size_t)units * QR_CU_CODE_BYTES(TYPE) + (size_t)unit * QR_CU_SCALE_BYTES(TYPE);
     const uint8_t *scale = scales + (r / 2 * 4 + block * 2 + row) * (QR_CU_SCALE_BYTES(TYPE) / 32);
-    if (TYPE == QR_CU_Q8_0) {
-        int q = (int)code[block * 512 + (part / 2 * 2 + row) * 4 + part % 2 * 2 + c % 2] - 128;
-        return __fmul_rn((float)q, half_at(scale));
+    const uint8_t *supers = strip + (size_t)units * (QR_CU_CODE_BYTES(TYPE) + QR_CU_SCALE_BYTES(TYPE)) +
+                            unit / QR_CU_SUPER_UNITS(TYPE) * QR_CU_SUPER_BYTES(TYPE);
+    if (TYPE == QR_CU_Q8_0 || TYPE == QR_CU_Q6_K) {
+        int q = code[block * 512 + (part / 2 * 2 + row) * 4 + part % 2 * 2 + c % 2];
+        if (TYPE == QR_CU_Q8_0)
+            return __fmul_rn((float)(q - 128), half_at(scale));
+        float s = __fmul_rn(half_at(supers + r * 2), (float)((int)scale[part / 2] - 128));
+        return __fmul_rn(s, (float)(q - 32));
     }
     int q = code[(block * 2 + row) * 4 + c % 2 * 2 + part / 2] >> part % 2 * 4 & 15;
     if (TYPE == QR_CU_Q4_0)
         return __fmul_rn(half_at(scale), (float)(q - 8));
     if (TYPE == QR_CU_Q4_1)
         return __fadd_rn(__fmul_rn(half_at(scale), (float)q), half_at(scale + 2));
-    const uint8_t *of = strip + (size_t)units * (QR_CU_CODE_BYTES(TYPE) + QR_CU_SCALE_BYTES(TYPE)) + unit / 4 * 64 + r * 4;
+    const uint8_t *of = supers + r * 4;
     float d = __fmul_rn(half_at(of), (float)scale[0]), m = __fmul_rn(half_at(of + 2), (float)scale[1]);
     return __fsub_rn(__fmul_rn(d, (float)q), m);
 }
@@ -59,6 +64,8 @@ extern "C" cudaError_t qr_cu_run_embed_quant(const struct qr_cu_on *on, const st
         return run(embed_quant<QR_CU_Q4_1>);
     case QR_CU_Q4_K:
         return run(embed_quant<QR_CU_Q4_K>);
+    case QR_CU_Q6_K:
+        return run(embed_quant<QR_CU_Q6_K>);
     default:
         return cudaErrorInvalidValue;
     }

@@ -1,36 +1,16 @@
-// linear_quant.cu - LINEAR on quantised weights (quant.h).
+// linear_quant.cu - LINEAR on quantised weights (quant.h): the kernel for few tokens, and which way is taken.
 //
 // Few tokens: as linear_small.cuh, with a unit of 64 columns of 16 rows unpacked in registers between its load and its four products.
-// Bytes: the strips once, 4.5 to 8.5 bits a weight; T * K * 2 of tokens lie in shared memory. About 3.5 instructions a weight, so
+// Bytes: the strips once, 4.5 to 8.6 bits a weight; T * K * 2 of tokens lie in shared memory. About 4 instructions a weight, so
 // at 4.5 bits a multiprocessor's issue slots are as scarce as memory. Many tokens: rows become bf16 tiles in a buffer, part by part,
 // and the kernels for those multiply.
 #include "cuda/launch.cuh"
-#include "cuda/linear_small.cuh"
-#include "cuda/quant.cuh"
+#include "cuda/linear_quant_ring.cuh"
 
-constexpr int QUANT_TOKENS = 32;                // up to here strips are read as they are
+constexpr int QUANT_TOKENS = 32;                  // up to here strips are read as they are; and up to here,
+constexpr int MORE_TOKENS = 96;                   // where the other way has several parts, so many at a time
 constexpr uint64_t EXPANDED = (uint64_t)64 << 20; // bytes of bf16 tiles at a time
-
-struct quant_args {
-    packed_weight w; // tiles: the strips; rows a multiple of 16
-    size_t strip_bytes;
-    const __nv_bfloat16 *x; // [T, K]
-    float *y;
-    float *work;     // [cuts, T, w.rows]
-    unsigned *count; // [w.rows / 16]
-    const float *bias;
-    int tokens, rows, y_stride; // rows of y
-};
-
-// N neighbours of y, from row on, as many as there are.
-template <int N> static __device__ inline void store(const quant_args &p, int token, int row, const float (&v)[N])
-{
-    float *y = p.y + (size_t)token * p.y_stride + row;
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (row + i < p.rows)
-            y[i] = p.bias ? v[i] + p.bias[row + i] : v[i];
-}
+constexpr int RING_STRIPS = 16;                   // of a multiprocessor, from which on a ring pays
 
 // The chain that ends last adds those of its 16 rows, from left to right.
 template <int N8> static __device__ inline void add_all(const quant_args &p, int strip, float (&acc)[N8][4], int cut)
@@ -77,30 +57,11 @@ template <int N8> static __device__ inline void add_all(const quant_args &p, int
     }
 }
 
-// x[0 .. T, k_first .. k_last] as B operands: [k16][N8][lane] of 8 bytes.
-template <qr_cu_quant TYPE, int N8>
-static __device__ inline void stage(uint32_t *to, const quant_args &p, int k_first, int k_last)
-{
-    int pieces = (k_last - k_first) / 8;
-#pragma unroll 4
-    for (int i = threadIdx.x; i < pieces * N8 * 8; i += blockDim.x) {
-        int token = i / pieces, at = i % pieces;
-        uint4 v = make_uint4(0, 0, 0, 0);
-        if (token < p.tokens)
-            v = *(const uint4 *)(p.x + (size_t)token * p.w.k + k_first + at * 8);
-        uint32_t *d = to + ((at / 2 * N8 + token / 8) * 32 + token % 8 * 4) * 2 + at % 2;
-        d[0] = make_up<TYPE>(v.x);
-        d[2] = make_up<TYPE>(v.y);
-        d[4] = make_up<TYPE>(v.z);
-        d[6] = make_up<TYPE>(v.w);
-    }
-}
-
-// WHOLE: K is one chain. A load takes the units of one group of 256 columns (Q8_0: 128) that belong to the chain.
+// WHOLE: K is one chain. A load takes the units of a group that lies in one super block.
 template <qr_cu_quant TYPE, int N8, bool WHOLE>
 static __global__ void __launch_bounds__(512) linear_quant(const __grid_constant__ quant_args p)
 {
-    constexpr int GROUP = TYPE == QR_CU_Q8_0 ? 2 : 4;
+    constexpr int GROUP = quant_group<TYPE>::units;
     extern __shared__ __align__(16) uint32_t tokens[];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warps = blockDim.x / 32;
     const int strips = p.w.rows / 16, units = p.w.k / QR_CU_UNIT, chain = units / p.w.cuts;
@@ -110,7 +71,7 @@ static __global__ void __launch_bounds__(512) linear_quant(const __grid_constant
     };
     struct group {
         quant_unit<TYPE> unit[GROUP];
-        quant_super super;
+        super_words<TYPE> super;
     };
     auto advance = [&](place &at, int chains) { // chains lie cut by cut
         at.left -= chains;
@@ -125,8 +86,10 @@ static __global__ void __launch_bounds__(512) linear_quant(const __grid_constant
             return;
         const uint8_t *strip = (const uint8_t *)p.w.tiles + (size_t)next.strip * p.strip_bytes;
         const int base = next.unit & -GROUP;
-        if (TYPE == QR_CU_Q4_K)
-            to.super.load(strip, units, base, lane);
+        if (QR_CU_SUPER_BYTES(TYPE))
+            to.super = super_words<TYPE>::read(strip + units * (QR_CU_CODE_BYTES(TYPE) + QR_CU_SCALE_BYTES(TYPE)) +
+                                                   base / GROUP * QR_CU_SUPER_BYTES(TYPE),
+                                               lane);
         if (base + GROUP <= units) { // what is not the chain's own is its neighbour's, and not used
 #pragma unroll
             for (int i = 0; i < GROUP; i++)
@@ -144,12 +107,15 @@ static __global__ void __launch_bounds__(512) linear_quant(const __grid_constant
     float acc[N8][4] = {};
     auto multiply = [&](const group &from, const place &now) {
         const int base = now.unit & -GROUP, end = now.first + chain;
+        quant_super<TYPE> super;
+        if (QR_CU_SUPER_BYTES(TYPE))
+            super.set(from.super);
 #pragma unroll
         for (int i = 0; i < GROUP; i++) {
             if (base + i < now.unit || base + i >= end)
                 continue;
             uint32_t a[4][4];
-            operands<TYPE>(from.unit[i], from.super, a);
+            operands<TYPE>(from.unit[i], super, a);
             const uint32_t *b = tokens + (((base + i) * 4 - r.k_first / 16) * N8 * 32 + lane) * 2;
 #pragma unroll
             for (int j = 0; j < 4; j++)
@@ -188,7 +154,7 @@ static __global__ void __launch_bounds__(512) linear_quant(const __grid_constant
     place then = next;
     load(g1);
     wait_for_previous();
-    stage<TYPE, N8>(tokens, p, r.k_first, r.k_last);
+    stage<N8>(tokens, p, r.k_first, r.k_last);
     __syncthreads();
     while (now.left > 0) {
         multiply(g0, now);
@@ -212,24 +178,26 @@ static __global__ void __launch_bounds__(256)
     const int lane = threadIdx.x % 32;
     const int64_t at = blockIdx.x * 8ll + threadIdx.x / 32;
     quant_unit<TYPE> unit;
-    quant_super super = {};
+    quant_super<TYPE> super;
     begin();
     if (at >= n)
         return;
-    const uint8_t *strip = strips + at / units * strip_bytes;
-    unit.load(strip, units, (int)(at % units), 0, lane);
-    if (TYPE == QR_CU_Q4_K)
-        super.load(strip, units, (int)(at % units), lane);
+    const uint8_t *strip = strips + at / units * strip_bytes, *scale = strip + units * QR_CU_CODE_BYTES(TYPE);
+    const int u = (int)(at % units);
+    unit.read(strip + u * QR_CU_CODE_BYTES(TYPE), scale + u * QR_CU_SCALE_BYTES(TYPE), lane);
+    if (QR_CU_SUPER_BYTES(TYPE))
+        super.set(super_words<TYPE>::read(
+            scale + units * QR_CU_SCALE_BYTES(TYPE) + u / QR_CU_SUPER_UNITS(TYPE) * QR_CU_SUPER_BYTES(TYPE), lane));
     uint32_t a[4][4];
     operands<TYPE>(unit, super, a);
 #pragma unroll
     for (int j = 0; j < 4; j++)
-        tiles[(at * 4 + j) * 32 + lane] = make_uint4(make_up<TYPE>(a[j][0]), make_up<TYPE>(a[j][1]),
-                                                     make_up<TYPE>(a[j][2]), make_up<TYPE>(a[j][3]));
+        tiles[(at * 4 + j) * 32 + lane] = make_uint4(a[j][0], a[j][1], a[j][2], a[j][3]);
 }
 
 // ---------------------------------------------------------------- the choice
 
+// Bytes of shared memory that a block may hold tokens in; and all that it may have.
 static int token_shared(const struct qr_cu_on *on)
 {
     return on->arch >= 90 && on->arch < 120 ? 200 * 1024 : 96 * 1024;
@@ -249,15 +217,54 @@ template <qr_cu_quant TYPE, int N8, bool WHOLE> static cudaError_t few(const str
     return launch(on, linear_quant<TYPE, N8, WHOLE>, blocks, warps * 32, (size_t)span * 16 * N8, a);
 }
 
+static int most_shared(const struct qr_cu_on *on)
+{
+    return (on->arch >= 90 && on->arch < 120 ? 227 : on->arch == 80 ? 163 : 99) * 1024;
+}
+
+// Many strips for each multiprocessor.
+template <qr_cu_quant TYPE> static cudaError_t ring(const struct qr_cu_on *on, quant_args a)
+{
+    a.token_bytes = a.w.k * 16;
+    for (int warps = RING_WARPS; warps >= RING_WARPS / 2; warps /= 2)
+        for (a.depth = DEEP; a.depth >= 2; a.depth -= DEEP - 2) {
+            const int64_t bytes = (int64_t)a.w.k * 16 + (int64_t)warps * a.depth * quant_group<TYPE>::bytes;
+            if (bytes <= most_shared(on))
+                return launch(on, linear_quant_ring<TYPE>, on->n_sm, warps * 32, (size_t)bytes, a);
+        }
+    return cudaErrorInvalidConfiguration;
+}
+
 template <qr_cu_quant TYPE> static cudaError_t few_of(const struct qr_cu_on *on, const quant_args &a)
 {
-    if (a.tokens > QUANT_TOKENS)
-        return cudaErrorInvalidConfiguration;
+    if (a.tokens <= 8 && a.w.cuts == 1 && a.w.rows / 16 >= RING_STRIPS * on->n_sm) {
+        cudaError_t e = ring<TYPE>(on, a);
+        if (e != cudaErrorInvalidConfiguration)
+            return e;
+    }
     if (a.tokens <= 8)
         return a.w.cuts == 1 ? few<TYPE, 1, true>(on, a) : few<TYPE, 1, false>(on, a);
     if (a.tokens <= 16)
         return a.w.cuts == 1 ? few<TYPE, 2, true>(on, a) : few<TYPE, 2, false>(on, a);
     return a.w.cuts == 1 ? few<TYPE, 4, true>(on, a) : few<TYPE, 4, false>(on, a);
+}
+
+static cudaError_t few_of(const struct qr_cu_on *on, const quant_args &a, enum qr_cu_quant type)
+{
+    switch (type) {
+    case QR_CU_Q8_0:
+        return few_of<QR_CU_Q8_0>(on, a);
+    case QR_CU_Q4_0:
+        return few_of<QR_CU_Q4_0>(on, a);
+    case QR_CU_Q4_1:
+        return few_of<QR_CU_Q4_1>(on, a);
+    case QR_CU_Q4_K:
+        return few_of<QR_CU_Q4_K>(on, a);
+    case QR_CU_Q6_K:
+        return few_of<QR_CU_Q6_K>(on, a);
+    default:
+        return cudaErrorInvalidValue;
+    }
 }
 
 extern "C" int qr_cu_quant_rows(int rows, int k)
@@ -285,6 +292,8 @@ extern "C" cudaError_t qr_cu_run_expand(const struct qr_cu_on *on, enum qr_cu_qu
         return run(expand<QR_CU_Q4_1>);
     case QR_CU_Q4_K:
         return run(expand<QR_CU_Q4_K>);
+    case QR_CU_Q6_K:
+        return run(expand<QR_CU_Q6_K>);
     default:
         return cudaErrorInvalidValue;
     }
@@ -334,39 +343,35 @@ extern "C" cudaError_t qr_cu_run_linear_quant(const struct qr_cu_on *on, const s
     cudaError_t e = cudaErrorInvalidConfiguration;
     if (l.n == 0)
         return cudaSuccess;
-    const quant_args args = {{(const uint4 *)l.tiles, ceil_div(l.rows, 16) * 16, l.k, l.cuts},
-                             qr_cu_strip_bytes(a->type, l.k),
-                             (const __nv_bfloat16 *)l.x,
-                             l.y,
-                             l.work,
-                             l.counter,
-                             l.bias,
-                             l.n,
-                             l.rows,
-                             l.y_stride};
-    switch (a->type) {
-    case QR_CU_Q8_0:
-        e = few_of<QR_CU_Q8_0>(on, args);
-        break;
-    case QR_CU_Q4_0:
-        e = few_of<QR_CU_Q4_0>(on, args);
-        break;
-    case QR_CU_Q4_1:
-        e = few_of<QR_CU_Q4_1>(on, args);
-        break;
-    case QR_CU_Q4_K:
-        e = few_of<QR_CU_Q4_K>(on, args);
-        break;
-    default:
-        return cudaErrorInvalidValue;
-    }
+    // A matrix that would be expanded in parts is rather read again for each few tokens.
+    const bool again = l.n <= MORE_TOKENS && qr_cu_quant_rows(l.rows, l.k) < l.rows;
+    if (l.n <= QUANT_TOKENS || again)
+        for (int first = 0; first < l.n; first += QUANT_TOKENS) {
+            const int n = l.n - first < QUANT_TOKENS ? l.n - first : QUANT_TOKENS;
+            const quant_args args = {{(const uint4 *)l.tiles, ceil_div(l.rows, 16) * 16, l.k, l.cuts},
+                                     qr_cu_strip_bytes(a->type, l.k),
+                                     (const __nv_bfloat16 *)l.x + (size_t)first * l.k,
+                                     l.y + (size_t)first * l.y_stride,
+                                     l.work,
+                                     l.counter,
+                                     l.bias,
+                                     n,
+                                     l.rows,
+                                     l.y_stride,
+                                     0,
+                                     0};
+            e = few_of(on, args, a->type);
+            if (e)
+                break;
+        }
     return e == cudaErrorInvalidConfiguration ? many(on, a) : e;
 }
 
 template <qr_cu_quant TYPE> static cudaError_t prepare(const struct qr_cu_on *on)
 {
     const auto most = cudaFuncAttributeMaxDynamicSharedMemorySize;
-    cudaError_t all[] = {cudaFuncSetAttribute(linear_quant<TYPE, 1, true>, most, token_shared(on)),
+    cudaError_t all[] = {cudaFuncSetAttribute(linear_quant_ring<TYPE>, most, most_shared(on)),
+                         cudaFuncSetAttribute(linear_quant<TYPE, 1, true>, most, token_shared(on)),
                          cudaFuncSetAttribute(linear_quant<TYPE, 1, false>, most, token_shared(on)),
                          cudaFuncSetAttribute(linear_quant<TYPE, 2, true>, most, token_shared(on)),
                          cudaFuncSetAttribute(linear_quant<TYPE, 2, false>, most, token_shared(on)),
@@ -385,5 +390,7 @@ extern "C" cudaError_t qr_cu_prepare_quant(const struct qr_cu_on *on)
         e = prepare<QR_CU_Q4_0>(on);
     if (!e)
         e = prepare<QR_CU_Q4_1>(on);
-    return e ? e : prepare<QR_CU_Q4_K>(on);
+    if (!e)
+        e = prepare<QR_CU_Q4_K>(on);
+    return e ? e : prepare<QR_CU_Q6_K>(on);
 }

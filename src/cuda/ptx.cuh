@@ -31,6 +31,20 @@ static __device__ inline uint4 load_stream(const void *p)
     return v;
 }
 
+// 16 bytes to shared memory, not through registers; how many of a thread's batches may still be under way.
+static __device__ inline void copy_16(void *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0],[%1],16;" ::"r"(shared_u32(to)), "l"(from) : "memory");
+}
+static __device__ inline void copies_end()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int LEFT> static __device__ inline void copies_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
 static __device__ inline unsigned load_acquire(const unsigned *p)
 {
     unsigned v;

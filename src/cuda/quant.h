@@ -2,11 +2,12 @@
  *
  * A weight is strips of 16 rows, each a contiguous piece: codes, then scales, then (Q4_K) the scales of scales. In units
  * of 64 columns (K is padded to them), which are the four tiles of 16 x 16 that packed.cuh would have:
- *   codes   4 bits [lane 32][block 2][row 2]: lane 4g + t has rows 2g and 2g + 1 of both blocks of 32 columns, a word each.
+ *   codes   Q4_0, Q4_1, Q4_K: 4 bits [lane 32][block 2][row 2]: lane 4g + t has rows 2g and 2g + 1 of both blocks of 32 columns, a word each.
  *           Nibble i of the word's lower half is column 8i + 2t of the block, of the upper half column 8i + 2t + 1.
- *           8 bits [block 2][lane 32][tile 2][row 2]: bytes are columns 2t, 2t + 1, 2t + 8, 2t + 9 of the tile; code + 128.
- *   scales  [g 8][block 2][row 2] of: Q8_0, Q4_0 d f16; Q4_1 d, m f16; Q4_K scale and minimum, 8 bits each
- *   supers  Q4_K, for each 256 columns: [g 8][row 2] of d, dmin f16
+ *           Q8_0 (code + 128), Q6_K (6 bits in 8): 8 bits [block 2][lane 32][tile 2][row 2]: bytes are columns 2t, 2t + 1, 2t + 8, 2t + 9 of the tile
+ *   scales  [g 8][block 2][row 2] of: Q8_0, Q4_0 d f16; Q4_1 d, m f16; Q4_K scale and minimum, 8 bits each; Q6_K the scales of both
+ *           tiles, + 128, 8 bits each
+ *   supers  Q4_K, for each 256 columns: [g 8][row 2] of d, dmin f16; Q6_K, for each 128: [g 8][row 2] of d f16
  * So a lane's loads of codes are 16 bytes, a warp's contiguous, and the four lanes of a row read one scale.
  *
  * The value of a weight is what conversion at load would give: the fp32 number of base/dequant.c, rounded to bf16. Sums
@@ -19,13 +20,14 @@
 extern "C" {
 #endif
 
-enum qr_cu_quant { QR_CU_NO_QUANT, QR_CU_Q8_0, QR_CU_Q4_0, QR_CU_Q4_1, QR_CU_Q4_K, QR_CU_N_QUANT };
+enum qr_cu_quant { QR_CU_NO_QUANT, QR_CU_Q8_0, QR_CU_Q4_0, QR_CU_Q4_1, QR_CU_Q4_K, QR_CU_Q6_K, QR_CU_N_QUANT };
 
 enum { QR_CU_UNIT = 64 }; /* columns */
-/* Bytes of a unit's codes and scales, and of a super block. */
-#define QR_CU_CODE_BYTES(type)  ((type) == QR_CU_Q8_0 ? 1024 : 512)
+/* Bytes of a unit's codes and scales, and of a super block; units of that. */
+#define QR_CU_CODE_BYTES(type)  ((type) == QR_CU_Q8_0 || (type) == QR_CU_Q6_K ? 1024 : 512)
 #define QR_CU_SCALE_BYTES(type) ((type) == QR_CU_Q4_1 ? 128 : 64)
-#define QR_CU_SUPER_BYTES(type) ((type) == QR_CU_Q4_K ? 64 : 0)
+#define QR_CU_SUPER_BYTES(type) ((type) == QR_CU_Q4_K ? 64 : (type) == QR_CU_Q6_K ? 32 : 0)
+#define QR_CU_SUPER_UNITS(type) ((type) == QR_CU_Q6_K ? 2 : 4)
 
 /* Bytes of a strip of 16 rows; k: a multiple of 64 below 2^31. */
 static inline uint64_t qr_cu_strip_bytes(enum qr_cu_quant type, int k)
@@ -34,7 +36,7 @@ static inline uint64_t qr_cu_strip_bytes(enum qr_cu_quant type, int k)
     if (type == QR_CU_NO_QUANT)
         return (uint64_t)k * 32;
     return units * (uint64_t)(QR_CU_CODE_BYTES(type) + QR_CU_SCALE_BYTES(type)) +
-           (units + 3) / 4 * (uint64_t)QR_CU_SUPER_BYTES(type);
+           (units + QR_CU_SUPER_UNITS(type) - 1) / QR_CU_SUPER_UNITS(type) * (uint64_t)QR_CU_SUPER_BYTES(type);
 }
 
 /* LINEAR on such a weight: linear.tiles are its strips. For few tokens they are read as they are; for more, some rows at a

@@ -6,24 +6,11 @@
 // Blocks are random, in the order of a file; what each means is told by base/dequant.c, which tests hold to gguf-py. QUICK=1: few sizes.
 #include <cmath>
 #include <cstring>
-#include <random>
 #include <string>
 #include <thread>
 #include "common.cuh"
+#include "quant_rows.cuh"
 #include "cuda/packed.cuh"
-
-extern "C" {
-#include "base/dtype.h"
-#include "base/half.h"
-#include "base/pack.h"
-#include "cuda/quant.h"
-void qr_cuda_quant_strip(enum qr_cu_quant type, const void *panel, uint32_t n_col, int k, void *strip);
-}
-
-static const struct {
-    qr_dtype file;
-    qr_cu_quant type;
-} TYPES[] = {{QR_Q8_0, QR_CU_Q8_0}, {QR_Q4_0, QR_CU_Q4_0}, {QR_Q4_1, QR_CU_Q4_1}, {QR_Q4_K, QR_CU_Q4_K}};
 
 static qr_cu_on on_device(cudaStream_t s, bool plain)
 {
@@ -33,26 +20,6 @@ static qr_cu_on on_device(cudaStream_t s, bool plain)
     CHECK(qr_cu_prepare(&on, 128));
     CHECK(qr_cu_prepare_quant(&on));
     return on;
-}
-
-// A row as in a file: any bytes, but scales that are finite and of many sizes, some negative, some zero.
-static void random_row(qr_dtype type, int n_col, uint64_t seed, uint8_t *row)
-{
-    std::mt19937_64 random(seed);
-    const struct qr_dtype_info *info = qr_dtype_info(type);
-    auto scale = [&](float size) {
-        uint64_t r = random();
-        float v = r % 17 == 0 ? 0 : size * (1 + (float)(r >> 40) * 0x1p-24f) * std::ldexp(1.0f, (int)(r >> 8 & 7) - 6);
-        return qr_f32_to_f16(r >> 16 & 1 ? v : -v);
-    };
-    for (int b = 0; b < n_col / (int)info->block; b++, row += info->block_bytes) {
-        for (uint32_t i = 0; i < info->block_bytes; i++)
-            row[i] = (uint8_t)random();
-        uint16_t d = scale(type == QR_Q8_0 ? 1e-3f : type == QR_Q4_K ? 3e-4f : 1e-2f), m = scale(type == QR_Q4_K ? 2e-3f : 8e-2f);
-        memcpy(row, &d, 2);
-        if (type == QR_Q4_1 || type == QR_Q4_K)
-            memcpy(row + 2, &m, 2);
-    }
 }
 
 // A matrix in both forms on the device, and as numbers here.
@@ -134,7 +101,8 @@ struct buffers {
     }
     ~buffers()
     {
-        for (void *p : {(void *)x, (void *)y, (void *)want, (void *)bias, (void *)work, (void *)part, (void *)counter, expanded})
+        for (void *p :
+             {(void *)x, (void *)y, (void *)want, (void *)bias, (void *)work, (void *)part, (void *)counter, expanded})
             cudaFree(p);
     }
     qr_cu_linear linear(const void *tiles, int rows, int k, int cuts, int n, float *to, bool with_bias) const
@@ -161,7 +129,8 @@ static double error_of(const matrix &m, const buffers &b, int n)
         for (int t = 0; t < n; t++) {
             double sum = 0;
             for (int c = 0; c < m.cols; c++)
-                sum += (double)qr_bf16_to_f32(m.number[(size_t)r * m.cols + c]) * qr_bf16_to_f32(x[(size_t)t * m.k + c]);
+                sum +=
+                    (double)qr_bf16_to_f32(m.number[(size_t)r * m.cols + c]) * qr_bf16_to_f32(x[(size_t)t * m.k + c]);
             error += (y[(size_t)t * b.stride + r] - sum) * (y[(size_t)t * b.stride + r] - sum);
             all += sum * sum;
         }
@@ -173,7 +142,8 @@ static void expect(bool right, const char *what, const matrix &m, int n, double 
     if (right)
         return;
     failures++;
-    printf("WRONG: %s, %s of %d x %d, %d tokens: %g\n", what, qr_dtype_info(TYPES[m.type - 1].file)->name, m.rows, m.cols, n, figure);
+    printf("WRONG: %s, %s of %d x %d, %d tokens: %g\n", what, qr_dtype_info(TYPES[m.type - 1].file)->name, m.rows,
+           m.cols, n, figure);
 }
 
 static void check_embed(const qr_cu_on &on, const matrix &m)
@@ -204,8 +174,8 @@ static void check(int rows, int cols, int gap, const std::vector<int> &tokens)
 {
     cudaStream_t s;
     CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
-    for (int which = 0; which < 4; which++) {
-        if (TYPES[which].file == QR_Q4_K && cols % 256)
+    for (int which = 0; which < N_TYPE; which++) {
+        if (cols % qr_dtype_info(TYPES[which].file)->block)
             continue;
         matrix m(which, rows, cols);
         const int cuts = qr_cu_cuts((rows + 15) / 16 * 16, m.k), most = *std::max_element(tokens.begin(), tokens.end());
@@ -224,7 +194,8 @@ static void check(int rows, int cols, int gap, const std::vector<int> &tokens)
                     const size_t words = (size_t)n * b.stride;
                     CHECK(cudaMemsetAsync(b.y, 0xff, words * 4, s));
                     CHECK(cudaMemsetAsync(b.want, 0xff, words * 4, s));
-                    qr_cu_quant_linear q = {b.linear(m.strips, rows, m.k, cuts, n, b.y, with_bias), m.type, b.expanded, b.part};
+                    qr_cu_quant_linear q = {b.linear(m.strips, rows, m.k, cuts, n, b.y, with_bias), m.type, b.expanded,
+                                            b.part};
                     qr_cu_linear l = b.linear(m.tiles, rows, m.k, cuts, n, b.want, with_bias);
                     CHECK(qr_cu_run_linear_quant(&on, &q));
                     CHECK(qr_cu_run_linear(&on, &l));
@@ -246,16 +217,16 @@ static void check(int rows, int cols, int gap, const std::vector<int> &tokens)
 
 // ---------------------------------------------------------------- speed
 
-static void bench(int rows, int k)
+static void bench(int rows, int k, const std::vector<int> &T = {1, 8, 16, 32, 64, 256, 4096})
 {
     const size_t arena_bytes = (size_t)640 << 20;
     uint8_t *arena = device_array<uint8_t>(arena_bytes);
     cudaStream_t s;
     CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     qr_cu_on on = on_device(s, false);
-    const int cuts = qr_cu_cuts(rows, k), T[] = {1, 8, 16, 32, 64, 256, 4096};
+    const int cuts = qr_cu_cuts(rows, k);
     buffers b(rows, k, cuts, rows > 100000 ? 256 : 4096, 0);
-    for (int which = -1; which < 4; which++) {
+    for (int which = -1; which < N_TYPE; which++) {
         qr_cu_quant type = which < 0 ? QR_CU_NO_QUANT : TYPES[which].type;
         const size_t strip = qr_cu_strip_bytes(type, k), bytes = strip * (rows / 16);
         if (which < 0)
@@ -267,7 +238,8 @@ static void bench(int rows, int k)
                 CHECK(cudaMemcpy(arena + at, m.strips, std::min(n, arena_bytes - at), cudaMemcpyDeviceToDevice));
         }
         CHECK(cudaDeviceSynchronize());
-        printf("%6d x %4d %-5s %5.1f MB:", rows, k, which < 0 ? "BF16" : qr_dtype_info(TYPES[which].file)->name, bytes / 1e6);
+        printf("%6d x %4d %-5s %5.1f MB:", rows, k, which < 0 ? "BF16" : qr_dtype_info(TYPES[which].file)->name,
+               bytes / 1e6);
         for (int n : T) {
             if (n > b.most)
                 continue;
@@ -275,8 +247,8 @@ static void bench(int rows, int k)
             double us = graph_us(n >= 4096 ? 8 : 40, [&](int i, cudaStream_t to) {
                 qr_cu_on here = on;
                 here.stream = to;
-                qr_cu_quant_linear q = {b.linear(arena + (size_t)(i % copies) * bytes, rows, k, cuts, n, b.y, false), type, b.expanded,
-                                        b.part};
+                qr_cu_quant_linear q = {b.linear(arena + (size_t)(i % copies) * bytes, rows, k, cuts, n, b.y, false),
+                                        type, b.expanded, b.part};
                 CHECK(which < 0 ? qr_cu_run_linear(&here, &q.linear) : qr_cu_run_linear_quant(&here, &q));
             });
             printf("  T=%d %.1f", n, us);
@@ -298,17 +270,20 @@ int main(int argc, char **argv)
             bench(s[0], s[1]);
         return 0;
     }
-    const std::vector<int> few = {1, 2, 7, 8, 9, 16, 17, 32, 33}, all = {1, 3, 8, 9, 16, 17, 31, 32, 33, 64, 100, 256, 300, 800};
+    const std::vector<int> few = {1, 2, 7, 8, 9, 16, 17, 32, 33},
+                           all = {1, 3, 8, 9, 16, 17, 31, 32, 33, 64, 100, 256, 300, 800};
     check(64, 64, 0, few);
     check(80, 256, 16, few);
     check(1000, 288, 0, few);
     check(2048, 768, 0, few);
     check(576, 1536, 8, few);
+    check(33997, 288, 0, {1, 5, 8, 12}); // strips enough for the ring on any device of 132 multiprocessors
+    check(33800, 512, 3, {1, 7, 8});
     if (!quick()) {
         check(2048, 1536, 0, all);
         check(1536, 8960, 0, all);
         check(17920, 1536, 0, all);
-        check(30001, 1536, 0, {1, 8, 17, 40}); // more rows than are expanded at a time
+        check(30001, 1536, 0, {1, 17, 40, 96, 97}); // more rows than are expanded at a time
     }
     printf("%s\n", failures ? "FAILED" : "all right");
     return failures != 0;
