@@ -172,7 +172,6 @@ struct linear_way {
 static std::vector<linear_way> ways_of(const linear_case &c)
 {
     std::vector<linear_way> v;
-    const bool rows_are_few = c.K < 4096;
     auto small = [&](const char *name, int T, int warps, void (*f)(const linear_case &, int, int, int, cudaStream_t)) {
         v.push_back({name, T, [=](const linear_case &c, int copy, cudaStream_t s) { f(c, T, warps, copy, s); }});
     };
@@ -207,16 +206,13 @@ static std::vector<linear_way> ways_of(const linear_case &c)
         for (int T : {200, 300}) {
             large("wgmma 64x64, cut", T, run_large<1, 64, CUT>);
             large("wgmma 128x256, split", T, run_large<2, 256, SPLIT>);
-        }
-        for (int T : {200, 300}) {
             large("wgmma 128x32, cut", T, run_large<2, 32, CUT>);
             large("wgmma 128x48, cut", T, run_large<2, 48, CUT>);
             large("wgmma 128x64, cut", T, run_large<2, 64, CUT>);
             large("wgmma 128x96, cut", T, run_large<2, 96, CUT>);
         }
         for (int T : {1024, 2048}) {
-            if (T == 1024)
-                large("wgmma 128x64, cut", T, run_large<2, 64, CUT>);
+            large("wgmma 128x64, cut", T, run_large<2, 64, CUT>);
             large("wgmma 128x96, cut", T, run_large<2, 96, CUT>);
             large("wgmma 128x128, cut", T, run_large<2, 128, CUT>);
             large("wgmma 128x192, cut", T, run_large<2, 192, CUT>);
@@ -269,9 +265,8 @@ static std::vector<linear_way> ways_of(const linear_case &c)
         }
         large("wgmma 192x128", 4096, run_large<3, 128, ONE_CHAIN>);
         large("wgmma 128x192", 4096, run_large<2, 192, ONE_CHAIN>);
-        if (gates) {
+        if (gates)
             gated("gated 128x256", 4096, run_large<2, 256, ONE_CHAIN, true>);
-        }
         large("wgmma 128x256", 4096, run_large<2, 256, ONE_CHAIN>);
     }
     return v;
