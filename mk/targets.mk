@@ -135,7 +135,7 @@ $(B)/gpu/%: tests/cuda/%.cu $(B)/libquire.a
 	@$(NVCC) $(NVCCFLAGS) $< $(B)/libquire.a $(LIBS) -o $@
 GPU_PROGRAMS := $(if $(NVCC),$(patsubst tests/cuda/%.cu,$(B)/gpu/%,$(wildcard tests/cuda/test_*.cu)))
 gpu-test: $(B)/quire $(GPU_TESTS) $(GPU_PROGRAMS)
-	@QUIRE_GPU=1 tools/run_tests.py $(GPU_TESTS)
+	@QUIRE_GPU=1 tools/run_tests.py --jobs 1 $(GPU_TESTS)
 	@for t in $(GPU_PROGRAMS); do echo $$t; QUICK=1 $$t || exit 1; done
 gpu-bench: $(B)/quire
 	$(B)/quire version

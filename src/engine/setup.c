@@ -102,14 +102,14 @@ static enum qr_status find_gpu_room(const struct qr_engine_options *o, struct qr
     QR_TRY(qr_cuda_memory(setup->plan, &l, gpu->major, &m, err));
     uint64_t used = m.total; /* one block for what rounding takes */
     if (used >= setup->budget)
-        return qr_fail(err, QR_LIMIT,
-                       "the model takes %.0f MiB of the GPU before any KV cache (weights %.0f, activations and "
-                       "workspace %.0f, the rest %.0f) but may take %.0f MiB of %s: %.0f of its %.0f are available, "
-                       "gpu_memory_utilization is %.2f",
-                       (double)used / MIB, (double)m.weights / MIB, (double)(m.activations + m.workspace) / MIB,
-                       (double)(used - m.weights - m.activations - m.workspace) / MIB, (double)setup->budget / MIB,
-                       gpu->name, (double)gpu->available / MIB, (double)gpu->memory / MIB,
-                       share > 0 ? share : CUDA_SHARE);
+        return qr_fail(
+            err, QR_LIMIT,
+            "the model takes %.0f MiB of the GPU before any KV cache (weights %.0f, activations and "
+            "workspace %.0f, the rest %.0f) but may take %.0f MiB of %s: %.0f of its %.0f are available, "
+            "gpu_memory_utilization is %.2f; lower max_num_batched_tokens, raise the share, or use device cpu",
+            (double)used / MIB, (double)m.weights / MIB, (double)(m.activations + m.workspace) / MIB,
+            (double)(used - m.weights - m.activations - m.workspace) / MIB, (double)setup->budget / MIB, gpu->name,
+            (double)gpu->available / MIB, (double)gpu->memory / MIB, share > 0 ? share : CUDA_SHARE);
     *room = setup->budget - used;
     return QR_OK;
 }

@@ -1,21 +1,35 @@
 /* gpu.c - see gpu.h. */
 #include "cuda/gpu.h"
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <cmocka.h>
 #include "model/synth.h"
+
+/* One test program at a time: some look at what memory is available, and an engine takes most of it. Till the program's end. */
+static void wait_for_turn(void)
+{
+    static int lock = -1;
+    if (lock < 0)
+        lock = open("/tmp/quire-gpu-tests.lock", O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    if (lock >= 0)
+        flock(lock, LOCK_EX);
+}
 
 void need_gpu(void)
 {
     struct qr_err err;
     int n;
 
-    if (qr_cuda_count(&n, &err) == QR_OK)
+    if (qr_cuda_count(&n, &err) == QR_OK) {
+        wait_for_turn();
         return;
+    }
     if (getenv("QUIRE_GPU"))
         fail_msg("QUIRE_GPU is set, but %s", err.message);
     print_message("skipped: %s\n", err.message);
