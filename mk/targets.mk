@@ -5,7 +5,7 @@ help:
 	@echo 'make              build build/quire, build/libquire.a and the examples'
 	@echo 'make run          install what is missing, build, fetch the default model, ask it a question (PROMPT="...")'
 	@echo 'make deps         install the Debian packages for run, test and lint that are missing'
-	@echo 'make test         everything: C tests plain and under sanitizers, Python tests, valgrind, rules of the code'
+	@echo 'make test         all but the GPU: C tests plain and under sanitizers, Python tests, valgrind, rules of the code'
 	@echo 'make test-quick   the C tests, plain build only; of one part with PART=base'
 	@echo 'make test-long    tests with longer searches (QUIRE_LONG=1), Python tests against the sanitized binary too'
 	@echo 'make fuzz         the fuzzers, FUZZ_SECONDS=$(FUZZ_SECONDS) each (make test runs them too, make test-long for minutes)'
@@ -69,6 +69,8 @@ PLAIN_TESTS := $(patsubst $(B)/%,$(ROOT)/%,$(LONGEST_FIRST))
 export QUIRE = $(abspath $(ROOT)/quire)
 RULES := --check includes "tools/check_includes.py" --check symbols "tools/check_symbols.py $(ROOT)/libquire.a"
 CHECKS := $(RULES) --check valgrind "tools/check_valgrind.sh $(ROOT)/quire" --check install "tools/check_install.sh $(ROOT)"
+# They run side by side, where an engine on a GPU would take what the others need; gpu-test has those of the GPU.
+NO_GPU := CUDA_VISIBLE_DEVICES=
 PYTEST := --pytest $(VENV)/bin/python tests/conformance
 
 test-programs:
@@ -82,12 +84,12 @@ test-programs:
 test:
 	@tools/deps.sh run test
 	@$(MAKE) --no-print-directory test-programs
-	@tools/run_tests.py $(PYTEST) $(CHECKS) $(FUZZ_CHECKS) $(ASAN_TESTS) $(PLAIN_TESTS) $(TSAN_TESTS)
+	@$(NO_GPU) tools/run_tests.py $(PYTEST) $(CHECKS) $(FUZZ_CHECKS) $(ASAN_TESTS) $(PLAIN_TESTS) $(TSAN_TESTS)
 
 PART ?= *
 test-quick:
 	@$(MAKE) --no-print-directory SAN= $(patsubst tests/%.c,$(ROOT)/test/%,$(wildcard tests/$(PART)/test_*.c))
-	@tools/run_tests.py --check includes "tools/check_includes.py" \
+	@$(NO_GPU) tools/run_tests.py --check includes "tools/check_includes.py" \
 	    $(patsubst tests/%.c,$(ROOT)/test/%,$(wildcard tests/$(PART)/test_*.c))
 
 # QUIRE_LONG=1 tells tests to search longer: more random inputs, more fault points.
@@ -96,9 +98,9 @@ test-long:
 	@tools/deps.sh run test
 	@$(MAKE) --no-print-directory test-programs clients
 	@$(MAKE) --no-print-directory SAN=address $(ROOT)/address/quire
-	@QUIRE_LONG=1 tools/run_tests.py --timeout 3600 --pytest-timeout 7200 $(PYTEST) $(CHECKS) \
+	@QUIRE_LONG=1 $(NO_GPU) tools/run_tests.py --timeout 3600 --pytest-timeout 7200 $(PYTEST) $(CHECKS) \
 	    $(FUZZ_CHECKS) $(ASAN_TESTS) $(PLAIN_TESTS) $(TSAN_TESTS)
-	@QUIRE_LONG=1 QUIRE=$(abspath $(ROOT)/address/quire) tools/run_tests.py --pytest-timeout 7200 $(PYTEST)
+	@QUIRE_LONG=1 $(NO_GPU) QUIRE=$(abspath $(ROOT)/address/quire) tools/run_tests.py --pytest-timeout 7200 $(PYTEST)
 
 # ---------------------------------------------------------------- speed
 bench: $(B)/quire model
