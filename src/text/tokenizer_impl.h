@@ -52,6 +52,9 @@ struct qr_json_span {
 enum qr_status qr_tokenizer_cut(const char *json, size_t n, struct qr_buf *rest, struct qr_json_span *vocab,
                                 struct qr_json_span *merges, struct qr_err *err);
 enum qr_status qr_tokenizer_read_vocab(struct qr_json_span span, struct qr_vocab *vocab, struct qr_err *err);
+/* [["<unk>", 0.0], ["a", -2.5], ...]: 1 to QR_MAX_VOCAB tokens, *score [*n] malloc'ed. */
+enum qr_status qr_tokenizer_read_scored(struct qr_json_span span, struct qr_vocab *vocab, double **score, size_t *n,
+                                        struct qr_err *err);
 enum qr_status qr_tokenizer_read_merges(struct qr_json_span span, const struct qr_vocab *vocab, struct qr_bpe *bpe,
                                         struct qr_err *err);
 

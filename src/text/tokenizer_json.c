@@ -43,8 +43,8 @@ static enum qr_status read_bpe(const json_t *model, struct qr_json_span vocab, s
 
     if (!tok->text)
         QR_TRY(refuse_option(model, "byte_fallback", err));
-    if (!vocab.s)
-        return qr_fail(err, QR_FORMAT, "its model has no \"vocab\"");
+    if (!vocab.s || *vocab.s != '{')
+        return qr_fail(err, QR_FORMAT, "its model has no object \"vocab\"");
     if (!merges.s && json_object_get(model, "merges"))
         return qr_fail(err, QR_FORMAT, "its model's \"merges\" are no list");
     QR_TRY(qr_tokenizer_read_vocab(vocab, &tok->vocab, err));
@@ -62,43 +62,22 @@ static enum qr_status read_bpe(const json_t *model, struct qr_json_span vocab, s
     return QR_OK;
 }
 
-/* "vocab": [["<unk>", 0.0], ["a", -2.5], ...] */
-static enum qr_status read_scored(const json_t *list, struct qr_vocab *vocab, double *score, struct qr_err *err)
+static enum qr_status read_unigram(const json_t *model, struct qr_json_span vocab, struct qr_tokenizer *tok,
+                                   struct qr_err *err)
 {
-    json_t *item;
-    size_t i;
-
-    json_array_foreach((json_t *)list, i, item)
-    {
-        const json_t *text = json_array_get(item, 0), *value = json_array_get(item, 1);
-
-        if (json_array_size(item) != 2 || !json_is_string(text) || !json_is_number(value))
-            return qr_fail(err, QR_FORMAT, "token %zu of the Unigram model is no text with a score", i);
-        score[i] = json_number_value(value);
-        QR_TRY(qr_vocab_add(vocab, (int64_t)i, json_string_value(text), json_string_length(text), 0, err));
-    }
-    return QR_OK;
-}
-
-static enum qr_status read_unigram(const json_t *model, struct qr_tokenizer *tok, struct qr_err *err)
-{
-    const json_t *list = json_object_get(model, "vocab");
     int64_t unk = -1;
     bool byte_fallback = false;
     enum qr_status status;
     double *score;
-    size_t n = json_array_size(list);
+    size_t n;
 
     if (!tok->text)
         return qr_fail(err, QR_UNSUPPORTED, "the model Unigram with the pre-tokenizer ByteLevel is not supported");
-    if (!json_is_array(list) || n == 0 || n > QR_MAX_VOCAB)
-        return qr_fail(err, QR_FORMAT, "the Unigram model needs a \"vocab\" of 1 to %d tokens", QR_MAX_VOCAB);
-    QR_TRY(qr_json_int(model, "unk_id", 0, (int64_t)n - 1, &unk, err));
+    if (!vocab.s || *vocab.s != '[')
+        return qr_fail(err, QR_FORMAT, "the Unigram model needs a list \"vocab\"");
     QR_TRY(qr_json_bool(model, "byte_fallback", &byte_fallback, err));
-    score = calloc(n, sizeof *score);
-    if (!score)
-        return qr_fail(err, QR_NOMEM, "out of memory for a vocabulary of %zu tokens", n);
-    status = read_scored(list, &tok->vocab, score, err);
+    QR_TRY(qr_tokenizer_read_scored(vocab, &tok->vocab, &score, &n, err));
+    status = qr_json_int(model, "unk_id", 0, (int64_t)n - 1, &unk, err);
     if (status != QR_OK) {
         free(score);
         return status;
@@ -120,7 +99,7 @@ static enum qr_status read_all(const json_t *root, struct qr_json_span vocab, st
     tok->vocab.plain = tok->text;
     QR_TRY(qr_tokenizer_read_decoder(json_object_get(root, "decoder"), tok, err));
     if (unigram)
-        QR_TRY(read_unigram(json_object_get(root, "model"), tok, err));
+        QR_TRY(read_unigram(json_object_get(root, "model"), vocab, tok, err));
     else
         QR_TRY(read_bpe(json_object_get(root, "model"), vocab, merges, tok, err));
     QR_TRY(qr_tokenizer_read_added(json_object_get(root, "added_tokens"), tok, err));

@@ -1,4 +1,7 @@
 /* tokenizer_read.c - the vocabulary and the merges of a tokenizer.json, straight from its bytes into the tables. */
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "text/tokenizer_scan.h"
 #include "text/utf8.h"
@@ -103,6 +106,51 @@ static enum qr_status read_string(struct qr_scan *scan, int place, struct qr_jso
     return QR_OK;
 }
 
+/* Digits; how many. */
+static size_t skip_digits(struct qr_scan *scan)
+{
+    const char *start = scan->p;
+
+    while (scan->p < scan->end && *scan->p >= '0' && *scan->p <= '9')
+        scan->p++;
+    return (size_t)(scan->p - start);
+}
+
+static bool take_any(struct qr_scan *scan, const char *of)
+{
+    if (scan->p == scan->end || !*scan->p || !strchr(of, *scan->p))
+        return false;
+    scan->p++;
+    return true;
+}
+
+/* A number as JSON writes them; c: the "C" locale, so that the point is one. */
+static enum qr_status read_real(struct qr_scan *scan, locale_t c, double *value)
+{
+    const char *start;
+    char text[64];
+    size_t n;
+    bool ok;
+
+    qr_scan_space(scan);
+    start = scan->p;
+    take_any(scan, "-");
+    ok = take_any(scan, "0") || skip_digits(scan) > 0;
+    if (ok && take_any(scan, "."))
+        ok = skip_digits(scan) > 0;
+    if (ok && take_any(scan, "eE")) {
+        take_any(scan, "+-");
+        ok = skip_digits(scan) > 0;
+    }
+    n = (size_t)(scan->p - start);
+    if (!ok || n >= sizeof text)
+        return broken(scan, ok ? "a score has more than 63 characters" : "a score must be a number");
+    memcpy(text, start, n);
+    text[n] = 0;
+    *value = strtod_l(text, NULL, c);
+    return isfinite(*value) ? QR_OK : broken(scan, "a score is too large");
+}
+
 static enum qr_status read_id(struct qr_scan *scan, int64_t *id)
 {
     bool negative;
@@ -160,6 +208,74 @@ enum qr_status qr_tokenizer_read_vocab(struct qr_json_span span, struct qr_vocab
     return status;
 }
 
+/* How many elements a list has at most: strings or lists. */
+static size_t count_elements(struct qr_json_span span)
+{
+    struct qr_scan scan = {.p = span.s, .end = span.s + span.n};
+    size_t n = 0;
+
+    if (!qr_scan_take(&scan, '[') || qr_scan_take(&scan, ']'))
+        return 0;
+    while (qr_scan_skip(&scan)) {
+        n++;
+        if (!qr_scan_take(&scan, ','))
+            break;
+    }
+    return n;
+}
+
+static enum qr_status no_score(struct qr_scan *scan, size_t i)
+{
+    return qr_fail(scan->err, QR_FORMAT, "token %zu of the Unigram model is no text with a score", i);
+}
+
+static enum qr_status read_scored(struct qr_scan *scan, locale_t c, struct qr_vocab *vocab, double *score, size_t n)
+{
+    struct qr_json_span text;
+    size_t i = 0;
+
+    if (!qr_scan_take(scan, '['))
+        return broken(scan, "a list was expected");
+    do {
+        if (i == n || !qr_scan_take(scan, '['))
+            return no_score(scan, i);
+        QR_TRY(read_string(scan, 0, &text));
+        if (!qr_scan_take(scan, ','))
+            return no_score(scan, i);
+        QR_TRY(read_real(scan, c, &score[i]));
+        if (!qr_scan_take(scan, ']'))
+            return no_score(scan, i);
+        QR_TRY(qr_vocab_add(vocab, (int64_t)i++, text.s, text.n, 0, scan->err));
+    } while (qr_scan_take(scan, ','));
+    return i == n && qr_scan_take(scan, ']') && scan->p == scan->end ? QR_OK
+                                                                     : broken(scan, "a comma or ] was expected");
+}
+
+enum qr_status qr_tokenizer_read_scored(struct qr_json_span span, struct qr_vocab *vocab, double **score, size_t *n,
+                                        struct qr_err *err)
+{
+    struct qr_scan scan = {.p = span.s, .end = span.s + span.n, .what = "vocab", .err = err};
+    enum qr_status status;
+    locale_t c;
+
+    *n = count_elements(span);
+    if (*n == 0 || *n > QR_MAX_VOCAB)
+        return qr_fail(err, QR_FORMAT, "the \"vocab\" of the Unigram model has %zu tokens, which must be 1 to %d", *n,
+                       QR_MAX_VOCAB);
+    c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    *score = c ? calloc(*n, sizeof **score) : NULL;
+    status = *score ? qr_vocab_reserve(vocab, *n, err)
+                    : qr_fail(err, QR_NOMEM, "out of memory for a vocabulary of %zu tokens", *n);
+    if (status == QR_OK)
+        status = read_scored(&scan, c, vocab, *score, *n);
+    if (c)
+        freelocale(c);
+    scan_free(&scan);
+    if (status != QR_OK)
+        free(*score);
+    return status;
+}
+
 /* "left right", or ["left", "right"]. */
 static enum qr_status read_merge(struct qr_scan *scan, struct qr_json_span *left, struct qr_json_span *right)
 {
@@ -195,22 +311,6 @@ static enum qr_status read_merges(struct qr_scan *scan, const struct qr_vocab *v
         QR_TRY(qr_bpe_add(bpe, vocab, rank++, left.s, left.n, right.s, right.n, false, scan->err));
     } while (qr_scan_take(scan, ','));
     return qr_scan_take(scan, ']') && scan->p == scan->end ? QR_OK : broken(scan, "a comma or ] was expected");
-}
-
-/* How many merges there are at most: the elements of a list, which are strings or lists of two. */
-static size_t count_elements(struct qr_json_span span)
-{
-    struct qr_scan scan = {.p = span.s, .end = span.s + span.n};
-    size_t n = 0;
-
-    if (!qr_scan_take(&scan, '['))
-        return 0;
-    while (qr_scan_skip(&scan)) {
-        n++;
-        if (!qr_scan_take(&scan, ','))
-            break;
-    }
-    return n;
 }
 
 enum qr_status qr_tokenizer_read_merges(struct qr_json_span span, const struct qr_vocab *vocab, struct qr_bpe *bpe,

@@ -71,18 +71,20 @@ static bool key_is(struct qr_json_span key, const char *name)
     return key.n == strlen(name) && memcmp(key.s, name, key.n) == 0;
 }
 
-static void cut_value(struct qr_scan *scan, char open, const char **copied, struct qr_buf *rest,
+/* The vocabulary is an object, or of Unigram a list. */
+static void cut_value(struct qr_scan *scan, bool object, const char **copied, struct qr_buf *rest,
                       struct qr_json_span *span)
 {
     const char *start;
 
     qr_scan_space(scan);
     start = scan->p;
-    if (span->s || start == scan->end || *start != open || !qr_scan_skip(scan) || scan->p - start < 2)
+    if (span->s || start == scan->end || (*start != '[' && !(object && *start == '{')) || !qr_scan_skip(scan) ||
+        scan->p - start < 2)
         return;
     *span = (struct qr_json_span){start, (size_t)(scan->p - start)};
     qr_buf_append(rest, *copied, (size_t)(start - *copied));
-    qr_buf_puts(rest, open == '{' ? "{}" : "[]");
+    qr_buf_puts(rest, *start == '{' ? "{}" : "[]");
     *copied = scan->p;
 }
 
@@ -107,9 +109,9 @@ enum qr_status qr_tokenizer_cut(const char *json, size_t n, struct qr_buf *rest,
             depth = 2;
             continue;
         } else if (depth == 2 && key_is(key, "vocab")) {
-            cut_value(&scan, '{', &copied, rest, vocab);
+            cut_value(&scan, true, &copied, rest, vocab);
         } else if (depth == 2 && key_is(key, "merges")) {
-            cut_value(&scan, '[', &copied, rest, merges);
+            cut_value(&scan, false, &copied, rest, merges);
         }
         if (!qr_scan_skip(&scan))
             break;
