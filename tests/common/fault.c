@@ -40,7 +40,8 @@ static bool due(unsigned kind)
 {
     if (kind == FAULT_ALLOC)
         atomic_fetch_add_explicit(&n_allocation, 1, memory_order_relaxed);
-    if (!(atomic_load_explicit(&armed_kinds, memory_order_relaxed) & kind) || (ONE_THREAD && !armed_here))
+    unsigned armed = atomic_load_explicit(&armed_kinds, memory_order_relaxed);
+    if (!(armed & kind) || (ONE_THREAD && !armed_here && !(armed & FAULT_EVERYWHERE)))
         return false;
     if (atomic_fetch_sub(&left, 1) != 1)
         return false;

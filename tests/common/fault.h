@@ -17,14 +17,16 @@ enum {
     FAULT_MAP = 2,    /* mmap: MAP_FAILED, ENOMEM */
     FAULT_FILE = 4,   /* open fopen: EMFILE; read write fsync rename: EIO */
     FAULT_THREAD = 8, /* pthread_create: EAGAIN */
-    FAULT_ANY = 15
+    FAULT_ANY = 15,
+    FAULT_EVERYWHERE = 16 /* under AddressSanitizer too by any thread: only while no thread starts */
 };
 
 /* Does a failure asked for arrive? False where something else took the place of these definitions: a test
  * that needs them skips. Under ThreadSanitizer it is false. */
 bool fault_works(void);
 
-/* The k-th call (from 1) of these kinds fails once; by any thread, under AddressSanitizer by this one only. */
+/* The k-th call (from 1) of these kinds fails once; by any thread, under AddressSanitizer by this one only, unless
+ * FAULT_EVERYWHERE is among them. */
 void fault_arm(long k, unsigned kinds);
 /* Back to normal; true when the failure happened. */
 bool fault_disarm(void);
