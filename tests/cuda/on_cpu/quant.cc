@@ -156,14 +156,14 @@ int main()
         {48, 512, 8, 12, 3, 0}, // of one unit; two groups of tokens
         {64, 256, 1, 20, 1, 1}, // four
         {24, 256, 1, 40, 1, 1}, // expanded
-        {277, 512, 1, 5, 1, 2}, // the ring
+        {805, 512, 1, 5, 1, 2}, // the ring, some warps of which have three strips
     };
     const shape narrow[] = {
         // columns of no multiple of 64; groups that a cut or a strip's end divides
         {72, 288, 1, 1, 2, 3},
         {64, 576, 3, 3, 2, 0},
         {48, 448, 7, 12, 3, 0},
-        {277, 352, 1, 2, 1, 0},
+        {805, 352, 1, 2, 1, 0},
     };
     for (int which = 0; which < N_TYPE; which++) {
         for (const shape &s : any)
