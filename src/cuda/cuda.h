@@ -23,6 +23,7 @@ enum qr_status qr_cuda_device_get(int device, bool context, struct qr_cuda_devic
 struct qr_cuda_options {
     int device;
     bool graphs;  /* graphs for all steps, also those that one kernel could do */
+    int few;      /* sequences up to which a decode step is that one kernel; 0: those for which it is faster */
     bool stream;  /* launch every kernel by itself: no graphs */
     bool logits;  /* give logits to the host; else tokens are picked on the device */
     bool serial;  /* no kernel begins while the one before ends */

@@ -221,7 +221,7 @@ enum qr_status qr_cuda_decode_create(struct qr_cuda_exec *exec, struct qr_err *e
     if (!exec->decode)
         return qr_fail(err, QR_NOMEM, "out of memory for the decode kernel");
     exec->decode->tag = 1;
-    exec->decode->few = FEW;
+    exec->decode->few = exec->few <= 0 ? FEW : exec->few < QR_DECODE_TOKENS ? exec->few : QR_DECODE_TOKENS;
     enum qr_status status = prepare(exec, exec->decode, &exec->no_decode);
     if (status == QR_OK)
         return QR_OK;

@@ -327,6 +327,7 @@ enum qr_status qr_cuda_exec_create(const struct qr_plan *plan, const struct qr_e
     self->stream = o->stream;
     self->plain = o->plain;
     self->graphs = o->graphs;
+    self->few = o->few;
     self->convert = o->convert;
     self->on.early = !o->serial;
     self->plan = plan;

@@ -103,6 +103,7 @@ struct qr_cuda_exec {
     bool stream, plain;            /* no graphs; no kernels for this device alone */
     bool convert;                  /* every weight becomes bf16 */
     bool graphs;                   /* no kernel for a whole step */
+    int few;                       /* sequences that it is for; 0: those for which it is faster */
     struct qr_cuda_decode *decode; /* decode_host.h: one kernel for a step of few sequences; NULL: graphs do it */
     struct qr_err no_decode;       /* then: why */
     struct qr_cuda_graph graph[QR_CUDA_GRAPHS];
