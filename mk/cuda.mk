@@ -23,6 +23,8 @@ CUDA_C   := $(filter-out src/cuda/none.c,$(wildcard src/cuda/*.c))
 CUDA_OBJ := $(patsubst src/cuda/%.cu,$(B)/obj/cuda/%.cu.o,$(wildcard src/cuda/*.cu))
 CUDA_LIBS := $(if $(CUDA_LIB),-L$(CUDA_LIB)) -lcudart_static -lrt
 LIBS += $(CUDA_LIBS)
+# A test that looks into the executor's host code has to know that it is there.
+$(B)/testobj/cuda/test_decode_step.o: CFLAGS += $(CUDA_INCLUDE) -DQR_TEST_CUDA
 else
 CUDA_C := src/cuda/none.c src/cuda/sample_pack.c
 endif
