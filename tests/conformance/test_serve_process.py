@@ -219,7 +219,7 @@ def test_an_engine_that_hangs_ends_the_process(quire, default_model):
     while 503 not in states and time.monotonic() < start + 10:
         states.add(server.ask("/health", timeout=5)[0])
         time.sleep(0.01)
-    assert 503 in states and 1.5 < time.monotonic() - start < 3.5
+    assert 503 in states and 1.5 < time.monotonic() - start < 6  # 2 s and a tick, on a busy machine too
     gone = False
     while not gone and time.monotonic() < start + 20:  # a stopped thread must be waited for by who stopped it
         found, status = os.waitpid(tid, any_child | os.WNOHANG)
