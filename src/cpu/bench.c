@@ -23,13 +23,31 @@ double qr_bench_time(struct qr_bench *bench, void (*fn)(void *ctx, int worker, i
 
 void qr_bench_add(struct qr_bench *bench, struct qr_bench_row row, double bytes, double flops, bool integer)
 {
-    double peak = integer ? bench->peak.i16_gflop_s : bench->peak.f32_gflop_s;
     row.gb_s = bytes / row.seconds * 1e-9;
     row.gflop_s = flops / row.seconds * 1e-9;
-    double by_bytes = bytes < CACHE_BYTES ? 0 : row.gb_s / bench->peak.read_gb_s, by_flops = row.gflop_s / peak;
-    row.share = by_bytes > by_flops ? by_bytes : by_flops;
-    if (bench->n_row < QR_BENCH_MAX)
-        bench->row[bench->n_row++] = row;
+    if (bench->n_row == QR_BENCH_MAX)
+        return;
+    bench->basis[bench->n_row] = (struct qr_bench_basis){.by_bytes = bytes >= CACHE_BYTES, .integer = integer};
+    bench->row[bench->n_row++] = row;
+}
+
+/* Of the ceiling that is nearer; a kernel that beat what was measured as ceiling is the better measurement of it. */
+static void fill_shares(struct qr_bench *bench)
+{
+    struct qr_bench_peak *peak = &bench->peak;
+    for (int i = 0; i < bench->n_row; i++) {
+        const struct qr_bench_row *row = &bench->row[i];
+        double *products = bench->basis[i].integer ? &peak->i16_gflop_s : &peak->f32_gflop_s;
+        *products = fmax(*products, row->gflop_s);
+        if (bench->basis[i].by_bytes)
+            peak->read_gb_s = fmax(peak->read_gb_s, row->gb_s);
+    }
+    for (int i = 0; i < bench->n_row; i++) {
+        struct qr_bench_row *row = &bench->row[i];
+        double of_products = row->gflop_s / (bench->basis[i].integer ? peak->i16_gflop_s : peak->f32_gflop_s);
+        double of_bytes = bench->basis[i].by_bytes ? row->gb_s / peak->read_gb_s : 0;
+        row->share = fmax(of_products, of_bytes);
+    }
 }
 
 bool qr_bench_go_on(struct qr_bench *bench)
@@ -97,17 +115,20 @@ static double measure_products(struct qr_bench *bench, struct peak *peak, bool i
     return 2 * all / seconds * 1e-9;
 }
 
+/* Again at the end, and the better counts: a machine shared with others shows its ceiling only at times. */
 static enum qr_status measure_peaks(struct qr_bench *bench, struct qr_err *err)
 {
     struct peak *peak = calloc(1, sizeof *peak);
     if (!peak)
         return qr_fail(err, QR_NOMEM, "out of memory for measuring peaks");
     peak->bench = bench;
-    bench->peak.f32_gflop_s = measure_products(bench, peak, false);
-    bench->peak.i16_gflop_s = measure_products(bench, peak, true);
+    double f32 = measure_products(bench, peak, false), i16 = measure_products(bench, peak, true);
+    bench->peak.f32_gflop_s = fmax(bench->peak.f32_gflop_s, f32);
+    bench->peak.i16_gflop_s = fmax(bench->peak.i16_gflop_s, i16);
     uint64_t n_worker = (uint64_t)qr_pool_size(bench->pool);
     uint64_t bytes = QR_BENCH_MEMORY / n_worker / 256 * 256 * n_worker;
-    bench->peak.read_gb_s = (double)bytes / qr_bench_time(bench, read_part, peak) * 1e-9;
+    double read = (double)bytes / qr_bench_time(bench, read_part, peak) * 1e-9;
+    bench->peak.read_gb_s = fmax(bench->peak.read_gb_s, read);
     free(peak);
     return QR_OK;
 }
@@ -141,10 +162,12 @@ enum qr_status qr_cpu_bench_kernels(struct qr_pool *pool, enum qr_isa isa, doubl
     *n = 0;
     if (!qr_isa_runs_here(isa))
         return qr_fail(err, QR_UNSUPPORTED, "this CPU does not run %s kernels", qr_isa_name(isa));
+    struct qr_bench_basis basis[QR_BENCH_MAX];
     struct qr_bench bench = {.pool = pool,
                              .table = qr_cpu_table(isa),
                              .seconds = seconds,
                              .row = row,
+                             .basis = basis,
                              .progress = progress,
                              .ctx = ctx,
                              .n_planned = qr_bench_linear_count() + qr_bench_rows_count() + qr_bench_attention_count()};
@@ -155,6 +178,9 @@ enum qr_status qr_cpu_bench_kernels(struct qr_pool *pool, enum qr_isa isa, doubl
         status = qr_bench_rows(&bench, err);
     if (status == QR_OK)
         status = qr_bench_attention(&bench, err);
+    if (status == QR_OK)
+        status = measure_peaks(&bench, err);
+    fill_shares(&bench);
     free(bench.memory);
     *peak = bench.peak;
     *n = bench.n_row;

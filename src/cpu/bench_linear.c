@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "base/pack.h"
 #include "cpu/bench_run.h"
+#include "cpu/exec.h"
 
 enum { COLS = 4096, MANY = 512, N_T = 3 };
 static const int tokens[N_T] = {1, 8, MANY};
@@ -117,7 +118,7 @@ static double error_of(const struct linear *l)
 static void measure(struct qr_bench *bench, struct linear *l, int n_token)
 {
     struct qr_bench_row row = {.kernel = "LINEAR", .n_token = n_token};
-    bool is_float = qr_dtype_info(l->type)->block == 1;
+    bool is_float = qr_cpu_type_is_float(l->type);
     l->n_panel = n_token == 1 ? (int)(QR_BENCH_MEMORY / l->panel_bytes) : 64;
     l->act.n_token = n_token;
     l->act.chunk = is_float ? 24 : 48;

@@ -25,7 +25,8 @@ static void bench(void **state)
     assert_int_equal(n, limit);
     assert_true(peak.read_gb_s > 0 && peak.f32_gflop_s > 0 && peak.i16_gflop_s > 0);
     for (int i = 0; i < n; i++) {
-        assert_true(row[i].seconds > 0 && row[i].gb_s > 0 && row[i].gflop_s > 0 && row[i].share > 0);
+        assert_true(row[i].seconds > 0 && row[i].gb_s > 0 && row[i].gflop_s > 0 && row[i].share > 0 &&
+                    row[i].share <= 1);
         assert_true(row[i].error >= 0 && row[i].error < 1e-5);
         assert_true(row[i].kernel[0] && row[i].variant[0] && row[i].shape[0]);
     }
