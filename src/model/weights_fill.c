@@ -48,6 +48,9 @@ enum qr_status qr_weights_alloc(struct qr_weights_build *b, bool headers_only, s
                        "the weights take %llu MiB and the system refuses them: free memory or choose a smaller model",
                        (unsigned long long)(b->weights.bytes >> 20));
     }
+    /* a plan of headers alone is recorded with its frequencies divided by factors: by 1, where they are not read */
+    for (uint64_t i = 0; headers_only && i < b->n_float; i++)
+        b->vectors[i] = 1;
     for (int i = 0; i < b->n_patch; i++) {
         const struct qr_weights_patch *patch = &b->patch[i];
         if (patch->vector)

@@ -107,6 +107,8 @@ def test_gguf(quire, plain, tmp_path):
         "longrope": ({"attn_factor": 1.25, "original_context_length": 512},
                      {"rope_factors_long.weight": LONG, "rope_factors_short.weight": SHORT},
                      SCALINGS["longrope"] | {"attention_factor": 1.25}),
+        "factors": ({}, {"rope_freqs.weight": LONG},  # as Llama 3.1's files have them
+                    SCALINGS["longrope"] | {"short_factor": LONG, "attention_factor": 1.0}),
     }  # fmt: skip
     for kind, (keys, tensors, meaning) in cases.items():
         path = tmp_path / f"{kind}.gguf"
@@ -114,6 +116,7 @@ def test_gguf(quire, plain, tmp_path):
         model = Model(plain)
         model.rope = {"kind": meaning["rope_type"], **meaning}
         assert agrees(quire, path, model) < 1e-4, kind
+        assert quire.json("info", path, "--json")["config"]["rope_theta"] == 10000  # headers alone, without the factors
 
 
 def test_unknown_types_are_named(quire, plain, tmp_path):
