@@ -203,6 +203,14 @@ def jinja_seeds():
             yield f"chat-{name.lower()}", text.encode()
 
 
+def chat_seeds():
+    for i, talk in enumerate(chat_templates.CONVERSATIONS.values()):
+        yield f"talk-{i}", bytes([i % 2]) + dump(talk)
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    yield "parts", b"\1" + dump({"messages": [{"role": "user", "content": parts}], "documents": [{"title": "t", "text": "x"}],
+                                 "chat_template_kwargs": {"enable_thinking": False}, "add_generation_prompt": False})  # fmt: skip
+
+
 SCHEMAS = [
     {"type": "object", "properties": {"a": {"type": "integer", "minimum": 3, "maximum": 120}, "b": {"type": "string", "maxLength": 4}},
      "required": ["a"], "additionalProperties": False},
