@@ -752,6 +752,124 @@ GPT_STYLE = r"""
 """
 
 
+# Llama 2: the system text inside of the first user turn, roles in strict turn.
+LLAMA2 = """{% if messages[0]['role'] == 'system' %}{% set talk = messages[1:] %}{% set system = messages[0]['content'] %}\
+{% else %}{% set talk = messages %}{% set system = false %}{% endif %}
+{% for message in talk %}
+{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
+{{ raise_exception('user and assistant must take turns') }}
+{% endif %}
+{% if loop.index0 == 0 and system != false %}
+{% set content = '<<SYS>>\\n' + system + '\\n<</SYS>>\\n\\n' + message['content'] %}
+{% else %}
+{% set content = message['content'] %}
+{% endif %}
+{% if message['role'] == 'user' %}
+{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}
+{% elif message['role'] == 'assistant' %}
+{{ ' ' + content.strip() + ' ' + eos_token }}
+{% endif %}
+{% endfor %}"""
+
+# Vicuna: roles as words, everything in one line.
+VICUNA = """{%- set ns = namespace(first=true) -%}
+{%- for message in messages -%}
+    {%- if message.role == 'system' and loop.first -%}
+        {{- message.content ~ ' ' -}}
+    {%- elif message.role in ['user', 'assistant'] -%}
+        {{- ('' if ns.first else ' ' if message.role == 'assistant' else eos_token) ~ message.role | upper ~ ': ' ~ message.content | trim -}}
+        {%- set ns.first = false -%}
+    {%- else -%}
+        {{- raise_exception('role ' ~ message.role ~ ' at ' ~ loop.index ~ ' is none of Vicuna') -}}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt %} ASSISTANT:{% endif -%}"""
+
+# Tulu and OLMo 2: the answer is marked for training, eos behind all but the last one's newline.
+TULU = """{{ bos_token }}{% for message in messages %}
+{% if message['role'] == 'system' %}
+{{ '<|system|>\\n' + message['content'] + '\\n' }}
+{% elif message['role'] == 'user' %}
+{{ '<|user|>\\n' + message['content'] + '\\n' }}
+{% elif message['role'] == 'assistant' %}
+{{ '<|assistant|>\\n' }}{% generation %}{{ message['content'] + eos_token }}{% endgeneration %}
+{% if not loop.last %}
+{{ '\\n' }}
+{% endif %}
+{% else %}
+{% continue %}
+{% endif %}
+{% if loop.last and add_generation_prompt %}
+{{ '<|assistant|>\\n' }}
+{% endif %}
+{% endfor %}"""
+
+# Hermes: tools as Python signatures by a macro, calls and answers in tags, thoughts of earlier turns cut off.
+HERMES = """{%- macro kind(spec) -%}
+{%- if spec.type == 'array' -%}list[{{ kind(spec['items']) if spec['items'] is defined else 'Any' }}]
+{%- elif spec.type == 'object' -%}dict
+{%- else -%}{{ {'string': 'str', 'integer': 'int', 'number': 'float', 'boolean': 'bool'}.get(spec.type, 'Any') }}
+{%- endif -%}
+{%- endmacro -%}
+{{- bos_token }}
+{%- if tools is iterable and tools | length > 0 %}
+{{- '<|im_start|>system\\nYou may call functions. Signatures are in <tools></tools>:\\n<tools>' }}
+{%- for tool in tools %}
+{%- set f = tool.function if tool.function is defined else tool %}
+{{- '\\n' ~ {'type': 'function', 'name': f.name} | tojson ~ ' def ' ~ f.name ~ '(' }}
+{%- for name, spec in f.parameters.properties.items() %}
+{{- name ~ ': ' ~ kind(spec) ~ ('' if name in f.parameters.required | default([]) else ' = None') }}
+{%- if not loop.last %}, {% endif %}
+{%- endfor %}
+{{- ')' ~ ('  # ' ~ f.description.split('\\n')[0] if f.description else '') }}
+{%- endfor %}
+{{- '\\n</tools><|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+{%- if message.role == 'assistant' and message.tool_calls %}
+{{- '<|im_start|>assistant' }}
+{%- for call in message.tool_calls %}
+{%- set call = call.function if call.function is defined else call %}
+{{- '\\n<tool_call>\\n' ~ {'name': call.name, 'arguments': call.arguments} | tojson(indent=2) ~ '\\n</tool_call>' }}
+{%- endfor %}
+{{- '<|im_end|>\\n' }}
+{%- elif message.role == 'tool' %}
+{%- if loop.previtem is not defined or loop.previtem.role != 'tool' %}{{- '<|im_start|>tool\\n' }}{% endif %}
+{{- '<tool_response>' ~ message.content ~ '</tool_response>\\n' }}
+{%- if loop.last or loop.nextitem.role != 'tool' %}{{- '<|im_end|>' }}{% endif %}
+{%- else %}
+{%- set content = message.content %}
+{%- if message.role == 'assistant' and not loop.last and '</think>' in content %}
+{%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+{%- endif %}
+{{- '<|im_start|>' ~ message.role ~ '\\n' ~ content ~ '<|im_end|>\\n' }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' ~ ('<think>\\n' if enable_thinking | default(false) else '') }}{% endif %}"""
+
+# Jamba and others: documents with their keys in order, a date, parts of a content put together.
+DOCUMENTS = """{%- set stop = '<|eom|>' -%}
+{{- bos_token ~ '<|bom|><|system|>' ~ (messages | selectattr('role', 'equalto', 'system') | map(attribute='content') | join('\\n')) ~ stop -}}
+{%- if documents -%}
+<|bom|><|documents|>
+{%- for document in documents -%}
+{%- for key, value in document.items() | sort -%}{{ '\\n' if not loop.first }}{{ key | title }}: {{ value }}{%- endfor -%}
+{{- '\\n***' if not loop.last -}}
+{%- endfor -%}{{ stop }}
+{%- endif -%}
+{%- for message in messages if message.role != 'system' -%}
+<|bom|><|{{ message.role }}|>
+{%- if message.content is string -%}{{ ' ' ~ message.content }}
+{%- elif message.content is iterable and message.content is not none -%}
+{%- for part in message.content if part.type == 'text' -%}{{ ' ' ~ part.text }}{%- endfor -%}
+{%- elif message.tool_calls is defined -%}
+{%- for call in message.tool_calls -%}{{ call | tojson }}{%- if not loop.last %}; {% endif -%}{%- endfor -%}
+{%- endif -%}
+{{- stop -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}<|bom|><|assistant|>{%- endif -%}"""
+
+
 def TEMPLATES():
     """name -> text"""
     found = {
@@ -766,6 +884,11 @@ def TEMPLATES():
         "chatml": CHATML,
         "zephyr": ZEPHYR,
         "gpt": GPT_STYLE,
+        "llama2": LLAMA2,
+        "vicuna": VICUNA,
+        "tulu": TULU,
+        "hermes": HERMES,
+        "documents": DOCUMENTS,
     }
     config = SHARED / "tokenizers" / "qwen2.5" / "tokenizer_config.json"
     if config.exists():

@@ -65,6 +65,8 @@ def test_chat_templates(tmp_path):
         for talk, context in CONVERSATIONS.items()
     ]
     assert sum("expected" in r for r in rows) > len(rows) // 3
+    for name in TEMPLATES():
+        assert sum("expected" in r for r in rows if r["name"].startswith(f"{name} /")) >= 15, name
     run_table(rows, tmp_path)
 
 
