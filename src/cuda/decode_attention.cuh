@@ -171,6 +171,49 @@ static __device__ inline void sum_values(const decode_block &d, const decode_sha
     }
 }
 
+// Scores of pages `warp` and `warp` + 8, and the largest of them: x[page]: tokens g, g + 8; heads 2t, 2t + 1.
+template <int HEAD_DIM>
+static __device__ __forceinline__ void score_pages(const decode_block &d, const decode_shared<HEAD_DIM> &s, const cut_unit &c,
+                                                   ring_place k_at, float (&x)[2][4], float (&high)[2])
+{
+    constexpr int TILES = HEAD_DIM / 16;
+    if (d.warp >= 8 || d.warp >= c.n_page)
+        return;
+    const ring_place at[2] = {behind(d.r, k_at, d.warp), behind(d.r, k_at, d.warp + 8)};
+    const bool both = d.warp + 8 < c.n_page;
+    barrier_await(&d.r.s->full[at[0].slot], at[0].phase, d.r.s->until);
+    if (both)
+        barrier_await(&d.r.s->full[at[1].slot], at[1].phase, d.r.s->until);
+    for (int j = 0; j < TILES; j += 2) {
+        uint4 k[2][2];
+#pragma unroll
+        for (int n = 0; n < 2; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                k[n][i] = *(const uint4 *)(d.r.slot + at[n].slot * SLOT + (j + i) * 512 + d.lane * 16);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            uint2 q = *(const uint2 *)(&s.q[j + i][d.g][d.t * 2]);
+            mma_bf16(x[0], k[0][i], q.x, q.y);
+            mma_bf16(x[1], k[1][i], q.x, q.y);
+        }
+    }
+    __syncwarp();
+    if (d.lane == 0) {
+        barrier_arrive(&d.r.s->empty[at[0].slot]);
+        if (both)
+            barrier_arrive(&d.r.s->empty[at[1].slot]);
+    }
+#pragma unroll
+    for (int n = 0; n < 2; n++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) { // also what lies behind the last page
+            if (c.cut * QR_CU_CUT + (d.warp + n * 8) * PAGE_TOKENS + d.g + e / 2 * 8 > c.position)
+                x[n][e] = -INFINITY;
+            high[e % 2] = fmaxf(high[e % 2], x[n][e]);
+        }
+}
+
 // Unit u. By all warps that multiply.
 template <int HEAD_DIM>
 static __device__ __forceinline__ void attend(decode_block &d, decode_shared<HEAD_DIM> &s, int layer, int u, bool first)
@@ -187,43 +230,8 @@ static __device__ __forceinline__ void attend(decode_block &d, decode_shared<HEA
         place_heads<HEAD_DIM>(d, s, layer, c, queries, keys, k_at, v_at);
         meet_math();
     }
-    float x[2][4] = {}; // tokens g, g + 8 of pages `warp` and `warp` + 8; heads 2t, 2t + 1
-    float high[2] = {-INFINITY, -INFINITY};
-    if (d.warp < 8 && d.warp < c.n_page) { // both pages side by side
-        const ring_place at[2] = {behind(d.r, k_at, d.warp), behind(d.r, k_at, d.warp + 8)};
-        const bool both = d.warp + 8 < c.n_page;
-        barrier_await(&d.r.s->full[at[0].slot], at[0].phase, d.r.s->until);
-        if (both)
-            barrier_await(&d.r.s->full[at[1].slot], at[1].phase, d.r.s->until);
-        for (int j = 0; j < TILES; j += 2) {
-            uint4 k[2][2];
-#pragma unroll
-            for (int n = 0; n < 2; n++)
-#pragma unroll
-                for (int i = 0; i < 2; i++)
-                    k[n][i] = *(const uint4 *)(d.r.slot + at[n].slot * SLOT + (j + i) * 512 + d.lane * 16);
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                uint2 q = *(const uint2 *)(&s.q[j + i][d.g][d.t * 2]);
-                mma_bf16(x[0], k[0][i], q.x, q.y);
-                mma_bf16(x[1], k[1][i], q.x, q.y);
-            }
-        }
-        __syncwarp();
-        if (d.lane == 0) {
-            barrier_arrive(&d.r.s->empty[at[0].slot]);
-            if (both)
-                barrier_arrive(&d.r.s->empty[at[1].slot]);
-        }
-#pragma unroll
-        for (int n = 0; n < 2; n++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) { // also what lies behind the last page
-                if (c.cut * QR_CU_CUT + (d.warp + n * 8) * PAGE_TOKENS + d.g + e / 2 * 8 > c.position)
-                    x[n][e] = -INFINITY;
-                high[e % 2] = fmaxf(high[e % 2], x[n][e]);
-            }
-    }
+    float x[2][4] = {}, high[2] = {-INFINITY, -INFINITY};
+    score_pages<HEAD_DIM>(d, s, c, k_at, x, high);
     if (d.warp < 8) {
 #pragma unroll
         for (int m = 4; m < 32; m *= 2) {
