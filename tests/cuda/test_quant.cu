@@ -107,7 +107,7 @@ struct buffers {
     }
     qr_cu_linear linear(const void *tiles, int rows, int k, int cuts, int n, float *to, bool with_bias) const
     {
-        return {tiles, rows, k, cuts, x, to, stride, n, with_bias ? bias : nullptr, work, counter};
+        return {tiles, rows, k, cuts, x, to, stride, n, with_bias ? bias : nullptr, work, counter, nullptr};
     }
 };
 
