@@ -137,7 +137,7 @@ def test_cut_while_it_is_read(quire, tmp_path, name):
         else:
             shutil.copyfile(whole, path)
         process = subprocess.Popen([str(quire.path), "complete", str(path), *ids], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
-        time.sleep(step * 0.0015 * (10 if SANITIZED else 1))
+        time.sleep(step * 0.0015 * (4 if SANITIZED else 1))
         os.truncate(file, (0, 5000, file.stat().st_size // 2)[step % 3])
         out, err = process.communicate(timeout=120)
         ends[process.returncode] += 1
