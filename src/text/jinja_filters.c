@@ -100,14 +100,16 @@ FILTER(indent)
 FILTER(truncate)
 {
     int64_t length = qr_jinja_arg_int(rt, arg[0], 255), leeway = qr_jinja_arg_int(rt, arg[3], 5);
+    bool box = self.type != JV_STR && qr_jv_len(rt, self) >= 0; /* a list is left as it is, or cannot be cut */
+    bool kept = self.type == JV_UNDEFINED || (box && qr_jv_len(rt, self) - leeway <= length);
     struct jv_str *end = qr_jinja_arg_str(rt, arg[2], "..."),
-                  *s = qr_jinja_arg_str(rt, self.type == JV_UNDEFINED ? qr_jv_cstr(rt, "") : self, NULL);
+                  *s = qr_jinja_arg_str(rt, kept ? qr_jv_cstr(rt, "") : self, NULL);
     (void)args;
     if (self.type == JV_UNDEFINED)
         return self;
     if (length < qr_jv_str_len(end) || leeway < 0)
         qr_jinja_raise(rt, QR_INVALID, "truncate: the length must be at least that of the end, and leeway at least 0");
-    if (rt->failed || qr_jv_str_len(s) - leeway <= length)
+    if (rt->failed || kept || qr_jv_str_len(s) - leeway <= length)
         return self;
     size_t cut = qr_jv_offset(s, length - qr_jv_str_len(end));
     if (!qr_jinja_arg_true(rt, arg[1], false)) {

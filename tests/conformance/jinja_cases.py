@@ -202,6 +202,10 @@ x' }}
 {{ 'a\nb\n\nc'|indent }} {{ 'a\nb'|indent(2) }} {{ 'a\nb'|indent(2, true) }} {{ 'a\n\nb'|indent(2, blank=true) }} {{ 'a\nb'|indent('> ') }} {{ 'a\nb'|indent(width=1, first=true) }} {{ ''|indent(2, true) }}| {{ 'a\n'|indent }}|
 {{ n|indent }}
 {{ 'foo bar baz qux'|truncate(9) }} {{ 'foo bar baz qux'|truncate(9, true) }} {{ 'foo bar baz qux'|truncate(11) }} {{ 'foo bar baz qux'|truncate(11, false, '...', 0) }} {{ 'short'|truncate(3, leeway=0) }} {{ uni|truncate(8, true, '…', 0) }}
+{{ nums|truncate(3) }} {{ {'b': 1}|truncate(3, true, '..', 3) }} {{ missing|truncate(3) }}|
+{{ nums|truncate(3, true, '', 0) }}
+{{ nums|truncate(2, false, '.', 1) }}
+{{ 5|truncate }}
 {{ 'hello world foo'|wordcount }} {{ uni|wordcount }} {{ ''|wordcount }}
 {{ 'ab'|center(6) }}| {{ 'abc'|center(6) }}|
 {{ html|escape }} {{ html|e }} {{ html|safe }} {{ html|string }} {{ html }}
