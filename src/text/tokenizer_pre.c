@@ -1,8 +1,9 @@
 /* tokenizer_pre.c - what the names in tokenizer.ggml.pre stand for.
  *
  * The names are those that llama.cpp's converter writes (convert_hf_to_gguf.py); the steps are those of the models' own
- * tokenizer.json, where llama.cpp's patterns only come near them. Normalization is not in a GGUF file: nfc is set for
- * models whose tokenizer.json has it. */
+ * tokenizer.json, where llama.cpp's patterns only come near them; falcon3, falcon-h1, pixtral, midm-2.0, megrez,
+ * minerva-7b, trillion, mellum, gigachat and a.x-4.0 stand where llama.cpp puts them. Normalization is not in a GGUF
+ * file: nfc is set for models whose tokenizer.json has it. */
 #include <string.h>
 #include "text/tokenizer_impl.h"
 
@@ -49,14 +50,16 @@ struct named_pre {
 
 /* nfc, ignore_merges, add_bos */
 static const struct named_pre table[] = {
-    {"gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de", {false, false, false}, {{GPT2, 0}}},
+    {"gpt-2 phi-2 trillion mellum gigachat a.x-4.0 jina-es jina-de jina-v2-es jina-v2-de",
+     {false, false, false},
+     {{GPT2, 0}}},
     {"mpt olmo", {true, false, false}, {{GPT2, 0}}}, /* GPT-NeoX */
-    {"smollm starcoder refact codeshell exaone", {false, false, false}, {{DIGITS, 0}, {GPT2, 0}}},
+    {"smollm starcoder refact codeshell exaone minerva-7b", {false, false, false}, {{DIGITS, 0}, {GPT2, 0}}},
     {"command-r", {true, false, false}, {{DIGITS, 0}, {GPT2, 0}}},
-    {"llama3 llama-v3 llama-bpe", {false, true, true}, {{REGEX, llama3}}},
+    {"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0", {false, true, true}, {{REGEX, llama3}}},
     {"dbrx smaug-bpe glm4 chatglm-bpe", {false, false, false}, {{REGEX, llama3}}},
     {"qwen2 deepseek-r1-qwen", {true, false, false}, {{REGEX, qwen2}}},
-    {"stablelm2", {false, false, false}, {{REGEX, qwen2}}},
+    {"stablelm2 megrez", {false, false, false}, {{REGEX, qwen2}}},
     {"qwen35", {true, false, false}, {{REGEX, qwen35}}},
     {"tekken", {false, true, true}, {{REGEX, tekken}}},
     {"gpt-4o llama4", {false, false, false}, {{REGEX, o200k}}},

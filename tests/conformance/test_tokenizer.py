@@ -272,8 +272,11 @@ NAMED = {
         ]
     ),
 }
+# Names that llama.cpp treats as another one (src/llama-vocab.cpp).
+SAME = {"pixtral": "llama-bpe", "falcon3": "llama-bpe", "megrez": "qwen2", "minerva-7b": "smollm", "trillion": "gpt-2", "mellum": "gpt-2"}
+NAMED |= {name: NAMED[other] for name, other in SAME.items()}
 WITH_NFC = ["command-r", "qwen2"]
-TAKES_WORDS_WHOLE = ["llama-bpe", "tekken"]
+TAKES_WORDS_WHOLE = ["llama-bpe", "tekken", "pixtral", "falcon3"]
 
 
 @pytest.mark.parametrize("name", NAMED)
