@@ -74,11 +74,24 @@ QR_INLINE void score_tile(struct tile *tile, enum qr_dtype type, const uint8_t *
     vf even[V_TILE_ATTN], odd[V_TILE_ATTN];
     for (int i = 0; i < n; i++)
         even[i] = odd[i] = v_zero();
-    for (uint32_t d = 0; d < head_dim; d += 2) {
-        vf k0 = load_elements(type, k, d * 16), k1 = load_elements(type, k, d * 16 + 16);
-        for (int i = 0; i < n; i++) {
-            even[i] = v_fma(k0, v_set1(row[i].q[d]), even[i]);
-            odd[i] = v_fma(k1, v_set1(row[i].q[d + 1]), odd[i]);
+    if (V_SCORE_APART && n > 2) { /* few registers: one sum of each row after the other */
+        for (uint32_t d = 0; d < head_dim; d += 2) {
+            vf k0 = load_elements(type, k, d * 16);
+            for (int i = 0; i < n; i++)
+                even[i] = v_fma(k0, v_set1(row[i].q[d]), even[i]);
+        }
+        for (uint32_t d = 1; d < head_dim; d += 2) {
+            vf k1 = load_elements(type, k, d * 16);
+            for (int i = 0; i < n; i++)
+                odd[i] = v_fma(k1, v_set1(row[i].q[d]), odd[i]);
+        }
+    } else {
+        for (uint32_t d = 0; d < head_dim; d += 2) {
+            vf k0 = load_elements(type, k, d * 16), k1 = load_elements(type, k, d * 16 + 16);
+            for (int i = 0; i < n; i++) {
+                even[i] = v_fma(k0, v_set1(row[i].q[d]), even[i]);
+                odd[i] = v_fma(k1, v_set1(row[i].q[d + 1]), odd[i]);
+            }
         }
     }
     for (int i = 0; i < n; i++)

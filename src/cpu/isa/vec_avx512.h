@@ -5,12 +5,13 @@
 
 /* Rows of activations that LINEAR and ATTENTION handle together: enough independent chains for two FMA pipes of
  * latency 4, few enough for 32 registers. */
-#define V_CHAINS     10 /* independent sums that fit in registers */
-#define V_TILE_INT   8
-#define V_TILE_F32   8
-#define V_TILE_VALUE 4
-#define V_TILE_ATTN  8
-#define V_TILE_DIM   4
+#define V_CHAINS      10 /* independent sums that fit in registers */
+#define V_TILE_INT    8
+#define V_TILE_F32    8
+#define V_TILE_VALUE  4
+#define V_SCORE_APART 0
+#define V_TILE_ATTN   8
+#define V_TILE_DIM    4
 
 typedef __m512 vf;
 typedef __m512i vi;

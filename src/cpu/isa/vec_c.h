@@ -5,12 +5,13 @@
 #include "base/half.h"
 
 /* Rows of activations that LINEAR and ATTENTION handle together. */
-#define V_CHAINS     4 /* independent sums that fit in registers */
-#define V_TILE_INT   2
-#define V_TILE_F32   2
-#define V_TILE_VALUE 2
-#define V_TILE_ATTN  2
-#define V_TILE_DIM   2
+#define V_CHAINS      4 /* independent sums that fit in registers */
+#define V_TILE_INT    2
+#define V_TILE_F32    2
+#define V_TILE_VALUE  2
+#define V_SCORE_APART 0
+#define V_TILE_ATTN   2
+#define V_TILE_DIM    2
 
 typedef struct {
     float v[16];
