@@ -163,4 +163,4 @@ tests: $(TESTS)
 include mk/fuzz.mk
 include mk/targets.mk
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -path '*/venv*' -prune -o -type f -name '*.d' -print 2>/dev/null)

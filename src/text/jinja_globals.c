@@ -111,7 +111,10 @@ GLOBAL(raise_exception)
 {
     struct jv message = qr_jv_to_str(rt, arg[0]);
     (void)self, (void)args;
-    qr_jinja_raise_plain(rt, message.u.str->s, message.u.str->n);
+    if (message.u.str->n > 0)
+        qr_jinja_raise_plain(rt, message.u.str->s, message.u.str->n);
+    else
+        qr_jinja_raise(rt, QR_INVALID, "the chat template refused the conversation without saying why");
     return qr_jv_none();
 }
 
