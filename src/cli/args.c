@@ -47,7 +47,9 @@ static const struct cli_option *find(const struct cli_group *groups, const char 
     return NULL;
 }
 
-static int unknown_option(const struct cli_command *command, const struct cli_group *groups, const char *name, size_t n)
+/* where: "", or the place in a file, with a colon and a blank behind it. */
+static int unknown_option(const struct cli_command *command, const struct cli_group *groups, const char *where,
+                          const char *name, size_t n)
 {
     const char *names[MAX_NAMES];
     size_t n_names = 0;
@@ -58,8 +60,8 @@ static int unknown_option(const struct cli_command *command, const struct cli_gr
     snprintf(word, sizeof word, "%.*s", (int)(n < 63 ? n : 63), name);
     const char *near = cli_nearest(word, names, n_names);
     if (near)
-        return cli_usage_error(command, "unknown option %s: did you mean %s?", word, near);
-    return cli_usage_error(command, "unknown option %s", word);
+        return cli_usage_error(command, "%sunknown option %s: did you mean %s?", where, word, near);
+    return cli_usage_error(command, "%sunknown option %s", where, word);
 }
 
 static int store_number(const struct cli_command *command, const struct cli_option *o, const char *value)
@@ -143,8 +145,11 @@ static int config_line(const struct cli_command *command, const struct cli_group
         value++;
     }
     const struct cli_option *o = find(groups, name, strlen(name));
-    if (!o)
-        return unknown_option(command, groups, name, strlen(name));
+    if (!o) {
+        char where[300];
+        snprintf(where, sizeof where, "%.250s line %d: ", path, number);
+        return unknown_option(command, groups, where, name, strlen(name));
+    }
     if (o->kind == CLI_FLAG || o->kind == CLI_NOFLAG) {
         if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
             return cli_usage_error(command, "%s line %d: %s takes true or false, not '%s'", path, number, name + 2,
@@ -203,7 +208,7 @@ static int one_option(const struct cli_command *command, const struct cli_group 
     bool is_config = n == 8 && memcmp(word, "--config", 8) == 0;
     const struct cli_option *o = is_config ? NULL : find(groups, word, n);
     if (!o && !is_config)
-        return unknown_option(command, groups, word, n);
+        return unknown_option(command, groups, "", word, n);
     if (o && (o->kind == CLI_FLAG || o->kind == CLI_NOFLAG)) {
         if (equal)
             return cli_usage_error(command, "%s takes no value", o->name);

@@ -73,8 +73,9 @@ static void print_config(const struct qr_config *c)
     printf("  rope          theta %g%s%s%s\n", c->rope.theta, scaled ? ", " : "",
            scaled ? qr_rope_kind_name(c->rope.kind) : "", scaled ? " scaling" : "");
     if (c->qkv_bias || c->qk_norm || c->window)
-        printf("  attention     %s%s%s\n", c->qkv_bias ? "q, k, v with bias " : "", c->qk_norm ? "q, k norms " : "",
-               c->window ? "sliding window" : "");
+        printf("  attention     %s%s%s%s%s\n", c->qkv_bias ? "q, k, v with bias" : "",
+               c->qkv_bias && (c->qk_norm || c->window) ? ", " : "", c->qk_norm ? "q, k norms" : "",
+               c->qk_norm && c->window ? ", " : "", c->window ? "sliding window" : "");
 }
 
 static void print_tensors(const struct qr_source *source, bool each)

@@ -71,5 +71,8 @@ int cli_hub_resolve(const char *name, const char *device, bool tokenizer_only, c
     *path = NULL;
     if (!qr_hub_is_name(name) || stat(name, &st) == 0 || errno != ENOENT)
         return CLI_GO_ON;
-    return run(qr_hub_resolve, name, device, tokenizer_only, path);
+    int code = run(qr_hub_resolve, name, device, tokenizer_only, path);
+    if (code == CLI_FAILED) /* it may have been meant as a path */
+        fprintf(stderr, "note: there is no file or directory %s here, so it was taken for a repository\n", name);
+    return code;
 }

@@ -19,7 +19,7 @@ static const struct cli_command commands[] = {
      "Without -n it has at most 512 tokens, with --chat as many as the context holds.",
      cmd_complete},
     {"serve", "[MODEL] [options]", "serve the OpenAI API over HTTP",
-     "GET  /health /ready /metrics /version /v1/models\n"
+     "GET  / (chat page) /health /ready /metrics /version /v1/models /tokenizer_info\n"
      "POST /v1/chat/completions /v1/completions /tokenize /detokenize\n"
      "SIGTERM or Ctrl-C: no new requests, running ones are finished; again: ends at once.",
      cmd_serve},

@@ -38,6 +38,27 @@ static void name_after_path(struct qr_model *model)
     model->config.name[n] = '\0';
 }
 
+static enum qr_status text_of_gguf(struct qr_model *model, const char *path, const char *template_path,
+                                   struct qr_err *err)
+{
+    struct qr_gguf *gguf;
+    QR_TRY(qr_gguf_open(path, &gguf, err));
+    enum qr_status status = qr_model_load_text(model, NULL, gguf, template_path, true, err);
+    qr_gguf_close(gguf);
+    return status;
+}
+
+static enum qr_status text_of_dir(struct qr_model *model, const char *dir, const char *template_path,
+                                  struct qr_err *err)
+{
+    char *path;
+    QR_TRY(qr_source_gguf_inside(dir, &path, err));
+    enum qr_status status = path ? text_of_gguf(model, path, template_path, err)
+                                 : qr_model_load_text(model, dir, NULL, template_path, true, err);
+    free(path);
+    return status;
+}
+
 /* A directory needs nothing but its tokenizer's files here, a GGUF file no tensors. */
 static enum qr_status open_text_only(struct qr_model *model, const char *path, const struct qr_model_options *o,
                                      struct qr_err *err)
@@ -51,17 +72,13 @@ static enum qr_status open_text_only(struct qr_model *model, const char *path, c
             return qr_fail_errno(err, "cannot open model %s", path);
         char *dir;
         QR_TRY(qr_hub_find(path, &dir, err));
-        enum qr_status status = qr_model_load_text(model, dir, NULL, o->chat_template, true, err);
+        enum qr_status status = text_of_dir(model, dir, o->chat_template, err);
         free(dir);
         return status;
     }
     if (S_ISDIR(st.st_mode))
-        return qr_model_load_text(model, path, NULL, o->chat_template, true, err);
-    struct qr_gguf *gguf;
-    QR_TRY(qr_gguf_open(path, &gguf, err));
-    enum qr_status status = qr_model_load_text(model, NULL, gguf, o->chat_template, true, err);
-    qr_gguf_close(gguf);
-    return status;
+        return text_of_dir(model, path, o->chat_template, err);
+    return text_of_gguf(model, path, o->chat_template, err);
 }
 
 /* The model as its headers tell it, for as long as it takes to see whether it fits. */

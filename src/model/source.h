@@ -32,6 +32,9 @@ enum qr_status qr_source_open(const char *path, uint64_t seed, struct qr_source 
 enum qr_status qr_source_random(const struct qr_config *config, uint64_t seed, enum qr_dtype type,
                                 struct qr_source **source, struct qr_err *err);
 void qr_source_close(struct qr_source *source);
+/* *path: the GGUF file that a directory without safetensors holds, malloc'ed; NULL where it holds none. Several, other
+ * than the parts of one: QR_INVALID. */
+enum qr_status qr_source_gguf_inside(const char *dir, char **path, struct qr_err *err);
 const struct qr_config *qr_source_config(const struct qr_source *source);
 const struct qr_gguf *qr_source_gguf(const struct qr_source *source); /* NULL when it is none */
 const char *qr_source_dir(const struct qr_source *source);            /* the directory; NULL when it is none */

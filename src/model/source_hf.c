@@ -56,7 +56,8 @@ static enum qr_status read_config(struct qr_source *source, bool *ties_itself, s
     enum qr_status status = read_json(source->dir, "config.json", MAX_CONFIG, &config, err);
 
     if (status == QR_OK && !config)
-        status = qr_fail(err, QR_NOTFOUND, "%s has no config.json: it is no model directory", source->dir);
+        status = qr_fail(err, QR_NOTFOUND,
+                         "%s has no config.json: a directory of a model has one, or holds a .gguf file", source->dir);
     if (status == QR_OK)
         status = read_json(source->dir, "generation_config.json", MAX_CONFIG, &generation, err);
     if (status == QR_OK) {
@@ -227,56 +228,68 @@ static bool later_part(const char *name, size_t length)
            no > 1;
 }
 
-/* The one GGUF file of a directory, malloc'ed; NULL when there is none or, told by *n, several. */
-static char *only_gguf(const char *dir, int *n)
+/* *first: of a directory's GGUF files the first by name, malloc'ed, later parts of split ones left out; *n: how many. */
+static enum qr_status first_gguf(const char *dir, char **first, int *n, struct qr_err *err)
 {
     DIR *stream = opendir(dir);
     const struct dirent *entry;
-    char *found = NULL;
 
+    *first = NULL;
     *n = 0;
     while (stream && (entry = readdir(stream))) {
         size_t length = strlen(entry->d_name);
 
         if (length < 6 || strcmp(entry->d_name + length - 5, ".gguf") != 0 || later_part(entry->d_name, length))
             continue;
-        free(found);
-        found = NULL;
-        if (++*n == 1 && asprintf(&found, "%s/%s", dir, entry->d_name) < 0)
-            found = NULL;
+        if ((*n)++ > 0 && strcmp(entry->d_name, *first) > 0)
+            continue;
+        free(*first);
+        *first = strdup(entry->d_name);
+        if (!*first)
+            break;
     }
     if (stream)
         closedir(stream);
-    return found;
+    return *n == 0 || *first ? QR_OK : qr_fail(err, QR_NOMEM, "out of memory while reading %s", dir);
 }
 
-static enum qr_status open_gguf_inside(struct qr_source *source, const char *dir, bool *opened, struct qr_err *err)
+enum qr_status qr_source_gguf_inside(const char *dir, char **path, struct qr_err *err)
 {
     enum qr_status status;
-    char *path;
+    char *first;
     int n;
 
-    *opened = false;
+    *path = NULL;
     if (exists(dir, "model.safetensors") || exists(dir, "model.safetensors.index.json"))
         return QR_OK;
-    path = only_gguf(dir, &n);
-    if (n > 1)
-        return qr_fail(err, QR_INVALID, "%s holds %d GGUF files: name the one that you want", dir, n);
-    if (!path)
+    QR_TRY(first_gguf(dir, &first, &n, err));
+    if (n == 0)
         return QR_OK;
-    *opened = true;
-    status = qr_source_open_gguf(source, path, err);
-    free(path);
+    const char *slash = dir[strlen(dir) - 1] == '/' ? "" : "/";
+    if (n > 1)
+        status = qr_fail(err, QR_INVALID, "%s holds %d GGUF files: name the one that you want, such as %s%s%s", dir, n,
+                         dir, slash, first);
+    else if (asprintf(path, "%s%s%s", dir, slash, first) >= 0)
+        status = QR_OK;
+    else {
+        *path = NULL;
+        status = qr_fail(err, QR_NOMEM, "out of memory while opening %s", dir);
+    }
+    free(first);
     return status;
 }
 
 enum qr_status qr_source_open_dir(struct qr_source *source, const char *path, struct qr_err *err)
 {
-    bool opened, says_tied = false;
+    bool says_tied = false;
+    char *gguf;
 
-    QR_TRY(open_gguf_inside(source, path, &opened, err));
-    if (opened)
-        return QR_OK;
+    QR_TRY(qr_source_gguf_inside(path, &gguf, err));
+    if (gguf) {
+        enum qr_status status = qr_source_open_gguf(source, gguf, err);
+        free(gguf);
+        return status;
+    }
     source->dir = strdup(path);
     if (!source->dir)
         return qr_fail(err, QR_NOMEM, "out of memory while opening %s", path);

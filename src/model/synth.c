@@ -78,7 +78,7 @@ static enum qr_status put_in_place(const char *temporary, const char *path, bool
     if (errno == EINVAL && access(path, F_OK) != 0) /* a file system that cannot tell */
         return rename(temporary, path) == 0 ? QR_OK : qr_fail_errno(err, "cannot rename %s to %s", temporary, path);
     if (errno == EEXIST && !overwrite)
-        return qr_fail(err, QR_INVALID, "%s exists already: choose another path or overwrite it", path);
+        return qr_fail(err, QR_INVALID, "%s exists already: choose another path, or overwrite it (--overwrite)", path);
     if (errno != EEXIST && errno != EINVAL)
         return qr_fail_errno(err, "cannot rename %s to %s", temporary, path);
     QR_TRY(check_replaceable(path, gguf, err));
@@ -103,7 +103,8 @@ static enum qr_status check_arguments(const char *path, enum qr_dtype type, bool
                        qr_dtype_info(type)->name, gguf ? "here" : "to a Hugging Face directory");
     if (lstat(path, &st) == 0) {
         if (!overwrite)
-            return qr_fail(err, QR_INVALID, "%s exists already: choose another path or overwrite it", path);
+            return qr_fail(err, QR_INVALID, "%s exists already: choose another path, or overwrite it (--overwrite)",
+                           path);
         return check_replaceable(path, gguf, err);
     }
     return QR_OK;

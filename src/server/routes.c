@@ -84,7 +84,7 @@ static struct verdict judge(const struct qr_server *s, const struct qr_http_requ
     if (v.route < 0)
         return refuse(v, 404, "not_found",
                       "there is no such path here: there are /v1/chat/completions, /v1/completions, /v1/models, "
-                      "/tokenize, /detokenize, "
+                      "/tokenize, /detokenize, /tokenizer_info, "
                       "/health, /ready, /metrics, /version, and the chat page at /");
     if (!(routes[v.route].method & method_bit(r->method)))
         return refuse(v, 405, "method_not_allowed",

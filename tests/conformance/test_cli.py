@@ -33,6 +33,20 @@ def test_guesses_are_near(quire, words, nearest):
     assert re.findall(r"did you mean (.+?)\?", said) == ([nearest] if nearest else [])
 
 
+def test_a_wrong_key_of_a_config_file_is_told_with_its_line(quire, tmp_path):
+    path = tmp_path / "quire.yaml"
+    path.write_text("# keys\nseed: 1\nprot: 8000\n")
+    done = quire.run("serve", "--config", path, check=False)
+    assert done.returncode == 2 and f"{path} line 3: unknown option --prot: did you mean --port?" in done.stderr.decode()
+
+
+def test_a_path_that_could_be_a_repository_is_told(quire, tmp_path):
+    for name, noted in (("models/none", True), ("./models/none", False)):
+        variables = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+        done = quire.run("info", name, env=variables, check=False)
+        assert done.returncode == 1 and (f"no file or directory {name} here" in done.stderr.decode()) == noted
+
+
 @pytest.mark.parametrize("kind", ["latency", "throughput", "kernels", "serve", "ablate"])
 def test_kinds_of_bench_name_themselves(quire, kind):
     assert f"see: quire bench {kind} -h" in quire.run("bench", kind, "--no-such-thing", check=False).stderr.decode()

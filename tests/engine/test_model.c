@@ -231,6 +231,18 @@ static void parts_of_a_model(void **state)
     assert_string_equal(prompt, again);
     qr_free(again);
     qr_model_close(text);
+    /* from a directory that holds one, as a whole model is opened from there */
+    assert_int_equal(mkdir(tmp_path(state, "one"), 0700), 0);
+    assert_int_equal(rename(gguf, tmp_path(state, "one/m.gguf")), 0);
+    text = open_model(tmp_path(state, "one"), &only_text);
+    assert_int_equal(qr_chat_prompt(text, request, &again, &n_again, &err), QR_OK);
+    assert_string_equal(prompt, again);
+    qr_free(again);
+    qr_model_close(text);
+    gguf = write_model(state, "one/n.gguf");
+    assert_int_equal(qr_model_open(tmp_path(state, "one"), &only_text, &text, &err), QR_INVALID);
+    assert_non_null(strstr(err.message, "2 GGUF files"));
+    assert_non_null(strstr(err.message, "/one/m.gguf"));
     /* headers: the account is that of the loaded model */
     head = open_model(gguf, &headers);
     assert_int_equal(qr_engine_create(head, NULL, &engine, &err), QR_INVALID);
