@@ -61,6 +61,9 @@ static int unknown_option(const struct cli_command *command, const struct cli_gr
     const char *near = cli_nearest(word, names, n_names);
     if (near)
         return cli_usage_error(command, "%sunknown option %s: did you mean %s?", where, word, near);
+    if (strcmp(word, "--model") == 0 || strcmp(word, "-m") == 0)
+        return cli_usage_error(command, "%sthere is no option %s: MODEL is a word of its own, or QUIRE_MODEL names it",
+                               where, word);
     return cli_usage_error(command, "%sunknown option %s", where, word);
 }
 

@@ -40,6 +40,12 @@ def test_a_wrong_key_of_a_config_file_is_told_with_its_line(quire, tmp_path):
     assert done.returncode == 2 and f"{path} line 3: unknown option --prot: did you mean --port?" in done.stderr.decode()
 
 
+@pytest.mark.parametrize("option", ["--model", "-m"])
+def test_who_names_the_model_with_an_option_is_told_how(quire, option):
+    done = quire.run("serve", option, "x.gguf", check=False)
+    assert done.returncode == 2 and "MODEL is a word of its own" in done.stderr.decode()
+
+
 def test_a_path_that_could_be_a_repository_is_told(quire, tmp_path):
     for name, noted in (("models/none", True), ("./models/none", False)):
         variables = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
