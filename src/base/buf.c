@@ -22,7 +22,7 @@ void qr_buf_free(struct qr_buf *buf)
 void qr_buf_clear(struct qr_buf *buf)
 {
     buf->len = 0;
-    buf->failed = false;
+    buf->failed = buf->over = false;
     if (buf->data)
         buf->data[0] = 0;
 }
@@ -41,8 +41,10 @@ bool qr_buf_reserve(struct qr_buf *buf, size_t more)
 
     if (buf->failed)
         return false;
-    if (buf->len > most || more > most - buf->len)
+    if (buf->len > most || more > most - buf->len) {
+        buf->over = true;
         return fail(buf);
+    }
     need = buf->len + more + 1; /* and the NUL */
     if (need <= buf->room)
         return true;

@@ -11,6 +11,7 @@ struct qr_buf {
     size_t room; /* bytes allocated */
     size_t cap;  /* the most bytes that len may reach */
     bool failed;
+    bool over; /* failed for the cap, not for want of memory */
 };
 
 void qr_buf_init(struct qr_buf *buf, size_t cap); /* cap 0: no limit */

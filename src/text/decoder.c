@@ -1,5 +1,6 @@
 /* decoder.c - see decoder.h. */
 #include "text/decoder.h"
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,6 +149,21 @@ static void metaspace(const struct qr_decode_step *step, const char *s, size_t n
     qr_buf_append(out, s, n);
 }
 
+/* Bytes that steps may make out of n, at most: real ones make no more than three of one. */
+static size_t most_bytes(size_t n)
+{
+    return n > SIZE_MAX / 128 ? SIZE_MAX / 2 : 256 + 64 * n;
+}
+
+static enum qr_status fail_text(const struct qr_buf *out, struct qr_err *err)
+{
+    if (!out->over)
+        return qr_fail(err, QR_NOMEM, "out of memory while decoding");
+    return qr_fail(err, QR_LIMIT,
+                   "the tokenizer's decoder makes more than %zu bytes of some tokens: take another tokenizer",
+                   out->cap);
+}
+
 /* One step over texts from, into to. */
 static enum qr_status run_step(const struct qr_decode_step *step, struct qr_texts *from, struct qr_texts *to,
                                struct qr_regex_state *state, struct qr_err *err)
@@ -180,16 +196,19 @@ static enum qr_status run_step(const struct qr_decode_step *step, struct qr_text
 static enum qr_status run_all(const struct qr_decoder *decoder, struct qr_texts *texts, struct qr_regex_state *state,
                               struct qr_err *err)
 {
+    size_t most = most_bytes(texts->bytes.len);
+
     for (int i = 0; i < decoder->n; i++) {
         struct qr_texts from = *texts;
         enum qr_status status = QR_NOMEM;
 
         qr_texts_init(texts);
+        texts->bytes.cap = most;
         if (!from.bytes.failed && (from.bytes.data || qr_buf_reserve(&from.bytes, 1))) /* no step sees NULL */
             status = run_step(&decoder->step[i], &from, texts, state, err);
         qr_texts_free(&from);
         if (status == QR_NOMEM || texts->bytes.failed)
-            return qr_fail(err, QR_NOMEM, "out of memory while decoding");
+            return fail_text(&texts->bytes, err);
         QR_TRY(status);
     }
     return QR_OK;
@@ -223,8 +242,8 @@ enum qr_status qr_decoder_piece(const struct qr_decoder *decoder, const char *s,
     int turn = 0;
     char byte;
 
-    qr_buf_init(&text[0], 0);
-    qr_buf_init(&text[1], 0);
+    qr_buf_init(&text[0], most_bytes(n));
+    qr_buf_init(&text[1], most_bytes(n));
     for (int i = 0; i < decoder->n && status == QR_OK; i++) {
         const struct qr_decode_step *step = &decoder->step[i];
         struct qr_buf *to = &text[turn];
@@ -244,7 +263,7 @@ enum qr_status qr_decoder_piece(const struct qr_decoder *decoder, const char *s,
         else if (status == QR_OK)
             metaspace(step, s, n, false, to);
         if (status == QR_OK && to->failed)
-            status = qr_fail(err, QR_NOMEM, "out of memory for a token of %zu bytes", n);
+            status = fail_text(to, err);
         s = to->data ? to->data : "";
         n = to->len;
         turn = !turn;

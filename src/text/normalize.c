@@ -162,15 +162,27 @@ static enum qr_status run_step(const struct qr_normal_step *step, const char *s,
     }
 }
 
+static enum qr_status fail_text(const struct qr_buf *out, size_t n, struct qr_err *err)
+{
+    if (!out->over)
+        return qr_fail(err, QR_NOMEM, "out of memory while normalizing a text of %zu bytes", n);
+    return qr_fail(err, QR_LIMIT,
+                   "the tokenizer's normalizer makes more than %zu bytes out of a text of %zu: take another tokenizer",
+                   out->cap, n);
+}
+
 static enum qr_status run_all(const struct qr_normalizer *normalizer, const char *s, size_t n,
                               struct qr_regex_state *state, struct qr_buf *out, bool *moved, struct qr_err *err)
 {
     struct qr_buf text[2];
     enum qr_status status = QR_OK;
+    size_t n_given = n, room = qr_normal_room(n);
     int turn = 0;
 
-    qr_buf_init(&text[0], 0);
-    qr_buf_init(&text[1], 0);
+    if (out->cap && out->cap - out->len < room)
+        room = out->cap > out->len ? out->cap - out->len : 1;
+    qr_buf_init(&text[0], room);
+    qr_buf_init(&text[1], room);
     for (int i = 0; i < normalizer->n && status == QR_OK; i++) {
         const struct qr_normal_step *step = &normalizer->step[i];
 
@@ -179,13 +191,13 @@ static enum qr_status run_all(const struct qr_normalizer *normalizer, const char
         qr_buf_clear(&text[turn]);
         status = run_step(step, s, n, state, &text[turn], moved, err);
         if (status == QR_OK && text[turn].failed)
-            status = qr_fail(err, QR_NOMEM, "out of memory while normalizing a text of %zu bytes", n);
+            status = fail_text(&text[turn], n_given, err);
         s = text[turn].data ? text[turn].data : "";
         n = text[turn].len;
         turn = !turn;
     }
     if (status == QR_OK && !qr_buf_append(out, s, n))
-        status = qr_fail(err, QR_NOMEM, "out of memory while normalizing a text of %zu bytes", n);
+        status = fail_text(out, n_given, err);
     qr_buf_free(&text[0]);
     qr_buf_free(&text[1]);
     return status;

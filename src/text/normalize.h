@@ -37,9 +37,15 @@ enum qr_status qr_normalizer_add(struct qr_normalizer *normalizer, const struct 
 enum qr_status qr_normalizer_add_form(struct qr_normalizer *normalizer, enum qr_normal_form form, struct qr_err *err);
 void qr_normalizer_free(struct qr_normalizer *normalizer);
 
+/* Bytes that steps may make out of n, at most: real ones make some 11 of one (NFKD), those of a stranger's file a million. */
+static inline size_t qr_normal_room(size_t n)
+{
+    return n > SIZE_MAX / 128 ? SIZE_MAX / 2 : 4096 + 64 * n;
+}
+
 /* True when a quick look says that the text stays as it is. */
 bool qr_normalizer_idle(const struct qr_normalizer *normalizer, const char *s, size_t n);
-/* out gets the text, appended. *moved: its beginning was taken away. state: for regular expressions; NULL: one is made. */
+/* out gets the text, appended: qr_normal_room(n) bytes at most, and no more than its own cap. *moved: its beginning was taken away. state: for regular expressions; NULL: one is made. */
 enum qr_status qr_normalizer_run(const struct qr_normalizer *normalizer, const char *s, size_t n,
                                  struct qr_regex_state *state, struct qr_buf *out, bool *moved, struct qr_err *err);
 /* A replacement by itself, for decoders. */

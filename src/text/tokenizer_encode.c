@@ -16,6 +16,7 @@ struct encoding {
     const struct qr_tokenizer *tok;
     const char *text, *first; /* the whole text; its first segment once it is normalized, NULL in others */
     bool parse_special;
+    size_t room; /* bytes that the normalizer may still make of all segments together */
     struct qr_ids *ids;
     struct qr_bpe_scratch scratch;
     struct qr_unigram_scratch unigram;
@@ -62,9 +63,10 @@ static enum qr_status encode_raw(struct encoding *e, const char *s, size_t n)
     e->first = s == e->text ? s : NULL;
     if (qr_normalizer_idle(&e->tok->normalizer, s, n))
         return encode_around(e, &e->tok->added.normal, s, n, encode_plain);
-    qr_buf_init(&text, 0);
+    qr_buf_init(&text, e->room);
     status = qr_normalizer_run(&e->tok->normalizer, s, n, &e->regex, &text, &moved, e->err);
     e->first = e->first && !moved ? text.data : NULL;
+    e->room -= text.len < e->room ? text.len : e->room - 1; /* a cap of 0 would be none */
     if (status == QR_OK && text.len > 0)
         status = encode_around(e, &e->tok->added.normal, text.data, text.len, encode_plain);
     qr_buf_free(&text);
@@ -104,6 +106,7 @@ enum qr_status qr_tokenizer_encode(const struct qr_tokenizer *tok, const char *t
         n = repaired.len;
     }
     e.text = text;
+    e.room = qr_normal_room(n);
     if (status == QR_OK)
         status = encode_valid(&e, text, n, add_special);
     if (status == QR_OK && !list.data && !(list.data = calloc(1, sizeof *list.data)))
