@@ -58,10 +58,21 @@ static json_t *message_json(const char *text)
     return out;
 }
 
+/* "bad format" -> "bad_format": codes are words that programs compare. */
+static const char *code_of(enum qr_status status, char code[32])
+{
+    snprintf(code, 32, "%s", qr_status_name(status));
+    for (char *c = code; *c; c++)
+        if (*c == ' ' || *c == '/')
+            *c = '_';
+    return code;
+}
+
 json_t *qr_openai_error_json(const struct qr_openai_error *error)
 {
+    char code[32];
     return json_pack("{s:{s:o, s:s, s:o, s:s}}", "error", "message", message_json(error->err.message), "type",
                      qr_openai_error_type(error->err.status), "param",
                      *error->param ? message_json(error->param) : json_null(), "code",
-                     qr_status_name(error->err.status));
+                     code_of(error->err.status, code));
 }

@@ -97,8 +97,12 @@ static enum qr_status tokenize(struct qr_server *s, const json_t *body, int32_t 
                                struct qr_openai_error *error)
 {
     const json_t *prompt = json_object_get(body, "prompt");
-    bool chat = json_object_get(body, "messages"), special = !chat;
+    bool chat = json_object_get(body, "messages"), special = !chat, strings = false;
     QR_TRY(qr_json_bool(body, "add_special_tokens", &special, &error->err));
+    QR_TRY(qr_json_bool(body, "return_token_strs", &strings, &error->err));
+    if (strings)
+        return qr_openai_fail(error, QR_UNSUPPORTED, "return_token_strs",
+                              "\"return_token_strs\" is not supported here: ask /detokenize for each id's text");
     if (!chat && !json_is_string(prompt))
         return qr_openai_fail(error, QR_INVALID, "prompt", "give \"prompt\", a string, or \"messages\", a list");
     if (!chat)

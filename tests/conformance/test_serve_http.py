@@ -236,6 +236,17 @@ def test_bad_fields(server, fields):
     assert answer[0] == 400  # validation happens before the stream begins
 
 
+def test_codes_of_errors_are_words(server):
+    for path, body, code in (
+        ("/v1/completions", b"{", "bad_format"),
+        ("/v1/completions", {**BODY, "top_p": 2}, "invalid"),
+        ("/v1/completions", {**BODY, "suffix": "x"}, "unsupported"),
+        ("/tokenize", {"prompt": "x", "return_token_strs": True}, "unsupported"),
+    ):
+        status, _, text = server.ask(path, body)
+        assert status == 400 and json.loads(text)["error"]["code"] == code
+
+
 def test_large_schemas_take_no_long_time(server):
     """44: accepted or refused, and soon."""
     deep = {"type": "integer"}
