@@ -41,6 +41,7 @@ struct serve {
     const char *host, *tool_parser, *reasoning_parser;
     struct cli_list keys, names, hosts, origins;
     int64_t port, drain_s, max_conn, n_worker, idle_s, head_s, body_s, body_mb;
+    double temperature, top_p; /* of requests that name none; below 0: the model's */
     bool log_requests;
 };
 
@@ -104,6 +105,10 @@ static void take_options(struct serve *v, const char *model)
     o->n_allowed_origin = v->origins.n;
     o->has_seed = v->session.seed >= 0;
     o->seed = (uint64_t)v->session.seed;
+    o->has_temperature = v->temperature >= 0;
+    o->temperature = (float)v->temperature;
+    o->has_top_p = v->top_p >= 0;
+    o->top_p = (float)v->top_p;
     if (v->log_requests)
         o->log = log_line;
 }
@@ -169,7 +174,9 @@ int cmd_serve(const struct cli_command *command, int argc, char **argv)
                       .idle_s = 75,
                       .head_s = 10,
                       .body_s = 120,
-                      .body_mb = 256};
+                      .body_mb = 256,
+                      .temperature = -1,
+                      .top_p = -1};
     struct cli_positional words;
     cli_session_init(&v.session);
     const struct cli_option own[] = {
@@ -200,6 +207,10 @@ int cmd_serve(const struct cli_command *command, int argc, char **argv)
          "hermes, llama3_json, mistral, none, or auto: as the chat template says (default)", &v.tool_parser, 0, 0},
         {"--reasoning-parser", NULL, CLI_TEXT, "NAME",
          "none: think tags stay in the text; auto: they become reasoning_content (default)", &v.reasoning_parser, 0, 0},
+        {"--temperature", NULL, CLI_REAL, "X", "of requests that name none (default: the model's, else 1)",
+         &v.temperature, 0, 100},
+        {"--top-p", NULL, CLI_REAL, "X", "of requests that name none (default: the model's, else 1)", &v.top_p, 1e-6,
+         1},
         {"--log-requests", NULL, CLI_FLAG, NULL, "a JSON line on standard error for each answer", &v.log_requests, 0,
          0},
         {0},

@@ -28,6 +28,8 @@ struct qr_serve_options {       /* strings and arrays must outlive the server */
     bool no_thoughts; /* think tags stay in the text */
     bool has_seed;    /* for requests without a seed of their own */
     uint64_t seed;
+    bool has_temperature, has_top_p; /* for requests that name none, in place of the model's own */
+    float temperature, top_p;
     /* One JSON object per answered request, without newline; NULL: none. Called by the loop: must not wait. */
     void (*log)(void *ctx, const char *line, size_t n);
     void *log_ctx;

@@ -59,6 +59,20 @@ static bool refuse_model(struct qr_server *s, struct qr_exchange *x, const json_
     return true;
 }
 
+/* What the server's options say in place of what the request left out. */
+static void take_defaults(const struct qr_serve_options *o, const json_t *body, struct qr_sampling *sampling)
+{
+    const json_t *temperature = json_object_get(body, "temperature"), *top_p = json_object_get(body, "top_p");
+    if (o->has_seed && !sampling->has_seed) {
+        sampling->has_seed = true;
+        sampling->seed = o->seed;
+    }
+    if (o->has_temperature && (!temperature || json_is_null(temperature)))
+        sampling->temperature = o->temperature;
+    if (o->has_top_p && (!top_p || json_is_null(top_p)))
+        sampling->top_p = o->top_p;
+}
+
 static void generate(struct qr_server *s, struct qr_exchange *x, json_t *body)
 {
     struct qr_openai_request request = {0};
@@ -69,12 +83,10 @@ static void generate(struct qr_server *s, struct qr_exchange *x, json_t *body)
     if (chosen && s->options.has_tools)
         request.tools = s->options.tools;
     request.thinks = request.thinks && !s->options.no_thoughts;
-    if (status == QR_OK && s->options.has_seed && !request.sampling.has_seed) {
-        request.sampling.has_seed = true;
-        request.sampling.seed = s->options.seed;
-    }
-    if (status == QR_OK)
+    if (status == QR_OK) {
+        take_defaults(&s->options, body, &request.sampling);
         status = qr_live_submit(&s->live, x, &request, s->options.model_name[0], &error);
+    }
     if (status != QR_OK)
         qr_exchange_error(x, &error);
 }

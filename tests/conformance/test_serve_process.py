@@ -88,6 +88,27 @@ def test_config_file_and_log(quire, tiny, tmp_path):
         assert server.stop() == 0
 
 
+def test_sampling_of_requests_that_name_none(quire, tiny):
+    """The tiny model's own temperature is 0 (generation_config.json), so each option must show."""
+
+    def texts(server, **fields):
+        body = {"prompt": "x", "max_tokens": 30, "ignore_eos": True, **fields}
+        return {server.json("/v1/completions", body)["choices"][0]["text"] for _ in range(4)}
+
+    server = Server(quire.path, tiny, "--temperature", 50)
+    try:
+        greedy = texts(server, temperature=0)
+        assert len(greedy) == 1 and len(texts(server)) == 4 == len(texts(server, temperature=None))
+        assert texts(server, top_p=1e-6) == greedy
+    finally:
+        assert server.stop() == 0
+    server = Server(quire.path, tiny, "--temperature", 50, "--top-p", 1e-6)
+    try:
+        assert texts(server) == greedy and len(texts(server, top_p=1)) == 4
+    finally:
+        assert server.stop() == 0
+
+
 def test_a_parser_of_calls_by_name(quire, tiny):
     call = 'x[TOOL_CALLS]f[ARGS]{}'
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 60, "guided_choice": [call],
