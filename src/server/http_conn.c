@@ -86,6 +86,7 @@ void qr_http_conn_phase(struct qr_http_conn *c, enum qr_http_phase phase)
 {
     int ms = deadline_ms(c, phase);
     c->phase = phase;
+    c->unsent = evbuffer_get_length(bufferevent_get_output(c->bev));
     if (ms) {
         struct timeval wait = {.tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000};
         if (event_add(c->timer, &wait) != 0) /* no memory: nobody would ever end it */
@@ -93,6 +94,15 @@ void qr_http_conn_phase(struct qr_http_conn *c, enum qr_http_phase phase)
     } else {
         event_del(c->timer);
     }
+}
+
+/* Is there still something to send, and was enough of it taken? A large answer to a slow reader takes longer than any
+ * deadline; who takes less than a 32nd of it in the meantime is not worth its memory. */
+static bool is_read(const struct qr_http_conn *c)
+{
+    size_t unsent = evbuffer_get_length(bufferevent_get_output(c->bev));
+    return (c->phase == QR_HTTP_LAST || c->phase == QR_HTTP_REFUSED || c->phase == QR_HTTP_IDLE) && unsent &&
+           unsent < c->unsent - c->unsent / 32;
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *arg)
@@ -103,6 +113,8 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
     qr_http_conn_enter(c);
     if (c->phase == QR_HTTP_HEAD || c->phase == QR_HTTP_BODY)
         qr_http_refuse(&c->request, 408, "the request took too long to arrive");
+    else if (is_read(c))
+        qr_http_conn_phase(c, c->phase);
     else
         qr_http_conn_close(c);
     qr_http_conn_leave(c);

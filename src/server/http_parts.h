@@ -44,6 +44,7 @@ struct qr_http_conn {
     int64_t accounted;   /* bytes of the body that the handler knows of */
     bool keep_alive;     /* the client's wish, and ours */
     bool begun, chunked; /* of the answer */
+    size_t unsent;       /* bytes, when the phase's deadline was set */
     bool broken;         /* a part of the answer is missing for want of memory: it is to be cut */
     bool http_1_0, is_head;
 };

@@ -359,6 +359,41 @@ static void a_reader_that_stops(void **state)
     close_place(&p, QR_SERVE_DRAINED);
 }
 
+/* Who reads slowly, but reads, gets all of a large answer: it takes six times as long as a reader may stop. */
+static void a_reader_that_is_slow(void **state)
+{
+    enum { N = 200 };
+    static const char get[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static const char last[] = "GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    struct place p = {.stall_ms = 500};
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    int small = 65536;
+    char *piece = malloc((size_t)small), end[8] = "";
+    size_t all = 0, rest = 0;
+    (void)state;
+    open_place(&p, 8, 1);
+    to.sin_port = htons((uint16_t)qr_server_port(p.server));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(send(fd, get, sizeof get - 1, MSG_NOSIGNAL), sizeof get - 1);
+    assert_int_equal(send(fd, last, sizeof last - 1, MSG_NOSIGNAL), sizeof last - 1);
+    double start = qr_now_s();
+    for (ssize_t n; (n = recv(fd, piece, (size_t)small, MSG_WAITALL)) > 0; all += (size_t)n) {
+        rest = (size_t)n < sizeof end - 1 ? (size_t)n : sizeof end - 1;
+        memcpy(end, piece + (size_t)n - rest, rest);
+        while (qr_now_s() < start + 3 * (double)all / (N * 50e3)) /* 50 KB a page */
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    assert_true(all > (size_t)N * 10000);
+    assert_string_equal(end + (rest > 2 ? rest - 2 : 0), "\"}"); /* the last answer is whole */
+    free(piece);
+    close(fd);
+    close_place(&p, QR_SERVE_DRAINED);
+}
+
 struct later { /* does something to a stub after a while */
     struct stub *stub;
     int after_ms, for_ms;
@@ -491,10 +526,11 @@ static void a_drain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_streams),         cmocka_unit_test(clients_vanish),
-        cmocka_unit_test(an_engine_that_hangs), cmocka_unit_test(a_step_that_takes_long),
-        cmocka_unit_test(a_full_queue),         cmocka_unit_test(a_drain),
-        cmocka_unit_test(a_reader_that_stops),  cmocka_unit_test(streams_beside_posters),
+        cmocka_unit_test(many_streams),           cmocka_unit_test(clients_vanish),
+        cmocka_unit_test(an_engine_that_hangs),   cmocka_unit_test(a_step_that_takes_long),
+        cmocka_unit_test(a_full_queue),           cmocka_unit_test(a_drain),
+        cmocka_unit_test(a_reader_that_is_slow),  cmocka_unit_test(a_reader_that_stops),
+        cmocka_unit_test(streams_beside_posters),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
