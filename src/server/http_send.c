@@ -99,11 +99,13 @@ bool qr_http_send(struct qr_http_request *request, const char *data, size_t n)
     }
     if (n == 0 || c->is_head)
         return true;
+    /* What waited before counts, not this piece: one alone may be longer than the cap (log-probabilities of a prompt). */
+    bool late = c->chunked && evbuffer_get_length(bufferevent_get_output(c->bev)) > c->http->limits.max_unsent;
     char size[24];
-    bool ok = !c->chunked || add(c, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", n));
+    bool ok = !late && (!c->chunked || add(c, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", n)));
     ok = ok && add(c, data, n) && (!c->chunked || add(c, "\r\n", 2));
-    /* Without memory the bytes sent would have a gap: better none. */
-    if (!ok || (c->chunked && evbuffer_get_length(bufferevent_get_output(c->bev)) > c->http->limits.max_unsent)) {
+    /* Without memory the bytes sent would have a gap: better none; and who reads too slowly is cut. */
+    if (!ok) {
         qr_http_conn_close(c);
         return false;
     }

@@ -53,8 +53,9 @@ struct place { /* a server and its engine */
     struct stub *stub;
     struct qr_server *server;
     struct qr_serve_options options;
-    int max_waiting; /* requests that wait for a worker; 0: as usual */
-    int stall_ms;    /* 0: as usual */
+    int max_waiting;   /* requests that wait for a worker; 0: as usual */
+    int stall_ms;      /* 0: as usual */
+    size_t max_unsent; /* 0: as usual */
 };
 
 static void open_place(struct place *p, int max_seq, int step_ms)
@@ -69,6 +70,8 @@ static void open_place(struct place *p, int max_seq, int step_ms)
     p->options.drain_ms = 5000;
     if (p->stall_ms)
         p->options.limits.stall_ms = p->stall_ms;
+    if (p->max_unsent)
+        p->options.limits.max_unsent = p->max_unsent;
     if (p->max_waiting) {
         p->options.max_waiting = p->max_waiting;
         p->options.n_worker = 1;
@@ -359,6 +362,22 @@ static void a_reader_that_stops(void **state)
     close_place(&p, QR_SERVE_DRAINED);
 }
 
+/* The log-probabilities of a prompt are one piece of a stream: longer than what may wait for a reader, it is sent all the
+ * same to one who reads. */
+static void a_piece_over_the_cap(void **state)
+{
+    struct place p = {.max_unsent = 10000};
+    struct qr_load_result result = {0};
+    (void)state;
+    open_place(&p, 8, 15);
+    struct crowd c = {.place = &p, .n_prompt = 100, .n_token = 5, .more = ", \"echo\": true, \"logprobs\": 20"};
+    run(&c, 1, 1, &result, NULL);
+    if (!result.whole)
+        fail_msg("%s", result.error);
+    free_texts(&c, 1);
+    close_place(&p, QR_SERVE_DRAINED);
+}
+
 /* Who reads slowly, but reads, gets all of a large answer: it takes six times as long as a reader may stop. */
 static void a_reader_that_is_slow(void **state)
 {
@@ -526,11 +545,11 @@ static void a_drain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_streams),           cmocka_unit_test(clients_vanish),
-        cmocka_unit_test(an_engine_that_hangs),   cmocka_unit_test(a_step_that_takes_long),
-        cmocka_unit_test(a_full_queue),           cmocka_unit_test(a_drain),
-        cmocka_unit_test(a_reader_that_is_slow),  cmocka_unit_test(a_reader_that_stops),
-        cmocka_unit_test(streams_beside_posters),
+        cmocka_unit_test(many_streams),          cmocka_unit_test(clients_vanish),
+        cmocka_unit_test(an_engine_that_hangs),  cmocka_unit_test(a_step_that_takes_long),
+        cmocka_unit_test(a_full_queue),          cmocka_unit_test(a_drain),
+        cmocka_unit_test(a_reader_that_is_slow), cmocka_unit_test(a_reader_that_stops),
+        cmocka_unit_test(a_piece_over_the_cap),  cmocka_unit_test(streams_beside_posters),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
