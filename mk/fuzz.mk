@@ -1,6 +1,8 @@
 # fuzz.mk - libFuzzer targets: tests/fuzz/fuzz_NAME.c becomes build/fuzz-NAME, by clang, whose libFuzzer they need.
 # Only the parts that read what strangers made are compiled again, with coverage and sanitizers.
 CLANG      := $(shell command -v clang)
+# A clang without its run time libraries (Debian's libclang-rt-dev) cannot link a fuzzer: as if there were none.
+CLANG      := $(if $(wildcard $(if $(CLANG),$(shell $(CLANG) -print-resource-dir)/lib/*/libclang_rt.fuzzer*)),$(CLANG))
 FUZZ       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_SAN   := -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
 FUZZ_CFLAGS := -std=c11 -D_GNU_SOURCE -g -O2 -Wall -fno-strict-aliasing -fno-omit-frame-pointer -Iinclude -Isrc -Itests \

@@ -11,7 +11,7 @@ set -eu
 RUN="gcc libc6-dev make git ca-certificates python3 python3-venv
      libevent-dev libhttp-parser-dev libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libbsd-dev libmd-dev libncurses-dev
      libcurl4-openssl-dev"
-TEST="libcmocka-dev valgrind binutils pkg-config clang"
+TEST="libcmocka-dev valgrind binutils pkg-config clang libclang-rt-dev"
 LINT="clang-format clang-tidy cppcheck"
 PAGE="chromium chromium-driver fonts-dejavu-core"
 

@@ -4,12 +4,12 @@
 #   tools/run_fuzz.sh ROOT NAME SECONDS     ROOT/fuzz-NAME on tests/fuzz/corpus/NAME
 #
 # An input that breaks it is left in ROOT/fuzz-found/NAME; put it into the corpus as crash-WHAT once it is mended. Exit
-# status 77: there is no clang here, with which the targets are built.
+# status 77: the target was not built, as there is no clang here that could link it.
 set -eu
 root=$1 name=$2 seconds=$3
 cd "$(dirname "$0")/.."
-if ! command -v clang >/dev/null; then
-    echo "no clang (tools/deps.sh test installs it): nothing is fuzzed"
+if [ ! -x "$1/fuzz-$2" ]; then
+    echo "no clang with its run time libraries (tools/deps.sh test installs them): nothing is fuzzed"
     exit 77
 fi
 found=$root/fuzz-found/$name
