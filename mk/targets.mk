@@ -38,22 +38,17 @@ model:
 
 # ---------------------------------------------------------------- tests
 VENV := $(ROOT)/venv
-$(VENV)/.done: tests/conformance/requirements.txt
-	@echo "  VENV    $(VENV)"
-	@rm -rf $(VENV)
-	@python3 -m venv $(VENV)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
-	@touch $@
-venv: $(VENV)/.done
-
 # Clients that the tests of the server run as programs: 1 GB, for make test-long.
 CLIENTS := $(ROOT)/venv-clients
+$(VENV)/.done: tests/conformance/requirements.txt
 $(CLIENTS)/.done: tests/conformance/requirements-clients.txt
-	@echo "  VENV    $(CLIENTS)"
-	@rm -rf $(CLIENTS)
-	@python3 -m venv $(CLIENTS)
-	@$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+$(VENV)/.done $(CLIENTS)/.done:
+	@echo "  VENV    $(@D)"
+	@rm -rf $(@D)
+	@python3 -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
+venv: $(VENV)/.done
 clients: $(CLIENTS)/.done
 
 # Under ThreadSanitizer: what has threads; but for the whole default model, which tiny ones stand for there.

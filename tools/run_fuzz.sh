@@ -8,7 +8,7 @@
 set -eu
 root=$1 name=$2 seconds=$3
 cd "$(dirname "$0")/.."
-if [ ! -x "$1/fuzz-$2" ]; then
+if [ ! -x "$root/fuzz-$name" ]; then
     echo "no clang with its run time libraries (tools/deps.sh test installs them): nothing is fuzzed"
     exit 77
 fi

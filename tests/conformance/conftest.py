@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from server import Server
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -64,6 +66,14 @@ def default_model():
     if not path.exists():
         pytest.skip(f"the default model is not at {path}: run make run")
     return path
+
+
+@pytest.fixture(scope="module")
+def server(quire, default_model):
+    """`quire serve` with the default model, for all tests of a file."""
+    running = Server(quire.path, default_model, "--max-num-seqs", 8, "--kv-cache-tokens", 16384)
+    yield running
+    assert running.stop() == 0
 
 
 @pytest.fixture(scope="session")

@@ -11,16 +11,8 @@ import subprocess
 import pytest
 
 from conftest import client_program
-from server import Server
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-
-
-@pytest.fixture(scope="module")
-def server(quire, default_model):
-    running = Server(quire.path, default_model, "--max-num-seqs", 8, "--kv-cache-tokens", 16384)
-    yield running
-    assert running.stop() == 0
 
 
 @pytest.fixture(scope="module")
@@ -38,32 +30,26 @@ FACTS = [
     ("A triangle has", ["seven sides", "three sides"], 1),
     ("Ein Satz mit Umlauten: für", ["Übung — 東京", "nothing"], 0),
 ]
-CHOICES = """task: {task}
+TASK = """task: {task}
 dataset_path: json
 dataset_kwargs:
   data_files: {{test: {data}}}
 test_split: test
+"""
+CHOICES = TASK + """\
 output_type: multiple_choice
 doc_to_text: "{{{{question}}}}"
 doc_to_choice: choices
 doc_to_target: answer
 metric_list: [{{metric: acc}}]
 """
-ROLLING = """task: {task}
-dataset_path: json
-dataset_kwargs:
-  data_files: {{test: {data}}}
-test_split: test
+ROLLING = TASK + """\
 output_type: loglikelihood_rolling
 doc_to_text: ""
 doc_to_target: "{{{{question}}}}"
 metric_list: [{{metric: word_perplexity}}]
 """
-WRITING = """task: {task}
-dataset_path: json
-dataset_kwargs:
-  data_files: {{test: {data}}}
-test_split: test
+WRITING = TASK + """\
 output_type: generate_until
 doc_to_text: "{{{{question}}}}"
 doc_to_target: "{{{{choices[answer]}}}}"

@@ -8,16 +8,9 @@ import openai
 import pydantic
 import pytest
 
-from server import Server, events
+from server import events
 
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
-
-
-@pytest.fixture(scope="module")
-def server(quire, default_model):
-    running = Server(quire.path, default_model, "--max-num-seqs", 8, "--kv-cache-tokens", 16384)
-    yield running
-    assert running.stop() == 0
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <cmocka.h>
 #include "model/synth.h"
+#include "plan/fuse.h"
 
 /* One test program at a time: some look at what memory is available, and an engine takes most of it. Till the program's end. */
 static void wait_for_turn(void)
@@ -61,18 +62,23 @@ void gpu_open_as(struct runner *r, const struct model *model, struct setting set
         fail_msg("CUDA executor: %s", err.message);
 }
 
+static struct qr_cuda_options options_of(enum way way)
+{
+    return (struct qr_cuda_options){.stream = way == BY_STREAM, .plain = way == PLAINLY, .logits = true};
+}
+
 void gpu_open(struct runner *r, const struct model *model, struct setting setting, enum way way)
 {
-    struct qr_cuda_options options = {.stream = way == BY_STREAM, .plain = way == PLAINLY, .logits = true};
+    struct qr_cuda_options options = options_of(way);
     gpu_open_as(r, model, setting, &options);
 }
 
-float *gpu_logits(const struct model *model, struct setting setting, enum way way, const int32_t *token, int n,
-                  int n_decode, int chunk)
+float *gpu_logits_as(const struct model *model, struct setting setting, const struct qr_cuda_options *options,
+                     const int32_t *token, int n, int n_decode, int chunk)
 {
     struct runner *r = malloc(sizeof *r);
     assert_non_null(r);
-    gpu_open(r, model, setting, way);
+    gpu_open_as(r, model, setting, options);
     int s = runner_add(r, token, n), take[RUNNER_MAX_SEQ] = {0};
     while (r->sequence[s].done < n) {
         int left = n - n_decode - r->sequence[s].done;
@@ -84,6 +90,24 @@ float *gpu_logits(const struct model *model, struct setting setting, enum way wa
     runner_close(r);
     free(r);
     return logits;
+}
+
+float *gpu_logits(const struct model *model, struct setting setting, enum way way, const int32_t *token, int n,
+                  int n_decode, int chunk)
+{
+    struct qr_cuda_options options = options_of(way);
+    return gpu_logits_as(model, setting, &options, token, n, n_decode, chunk);
+}
+
+void gpu_errors(const struct model *model, const int32_t *token, int n, int n_decode, const float *want,
+                double error[2])
+{
+    struct setting setting = {.mask = QR_FUSE_ALL, .n_thread = qr_cpu_count(), .kv_type = QR_BF16};
+    float *got = gpu_logits(model, setting, BY_GRAPH, token, n, n_decode, RUNNER_MAX_TOKEN);
+    size_t prompt = (size_t)(n - n_decode) * model->n_vocab, decode = (size_t)n_decode * model->n_vocab;
+    error[0] = norm_error(got, want, prompt);
+    error[1] = norm_error(got + prompt, want + prompt, decode);
+    free(got);
 }
 
 void heads_write(const char *shape, int n_head, int n_kv_head, int head_dim, const char *path)

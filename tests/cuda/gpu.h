@@ -17,6 +17,11 @@ void gpu_open_as(struct runner *runner, const struct model *model, struct settin
 /* Logits [n, n_vocab] of one sequence: n - n_decode tokens in chunks, then one by one; malloc'ed. */
 float *gpu_logits(const struct model *model, struct setting setting, enum way way, const int32_t *token, int n,
                   int n_decode, int chunk);
+float *gpu_logits_as(const struct model *model, struct setting setting, const struct qr_cuda_options *options,
+                     const int32_t *token, int n, int n_decode, int chunk);
+/* norm_error of a prompt's logits and of n_decode steps' behind it against want [n, n_vocab]: all fusions, graphs, bf16. */
+void gpu_errors(const struct model *model, const int32_t *token, int n, int n_decode, const float *want,
+                double error[2]);
 /* Writes a tiny model of a shape with such heads, random weights in bf16, to a .gguf file. */
 void heads_write(const char *shape, int n_head, int n_kv_head, int head_dim, const char *path);
 /* |a - b| / |b|, norms over n numbers; fails the test on NaN. */

@@ -18,22 +18,8 @@ static float *logits_of(const struct model *model, uint32_t mask, struct qr_cuda
                         int chunk)
 {
     struct setting setting = {.mask = mask, .n_thread = 2, .kv_type = QR_BF16};
-    struct runner *r = malloc(sizeof *r);
-    int take[RUNNER_MAX_SEQ] = {0};
-    assert_non_null(r);
     options.logits = true;
-    gpu_open_as(r, model, setting, &options);
-    int s = runner_add(r, token, N_TOKEN);
-    while (r->sequence[s].done < N_TOKEN) {
-        int left = N_TOKEN - N_DECODE - r->sequence[s].done;
-        take[s] = left <= 0 ? 1 : left < chunk ? left : chunk;
-        runner_step(r, take);
-    }
-    float *logits = r->sequence[s].logits;
-    r->sequence[s].logits = NULL;
-    runner_close(r);
-    free(r);
-    return logits;
+    return gpu_logits_as(model, setting, &options, token, N_TOKEN, N_DECODE, chunk);
 }
 
 static void same_bits(void **state, const char *shape, enum qr_dtype type, uint32_t mask)
