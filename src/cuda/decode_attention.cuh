@@ -6,6 +6,7 @@
 #pragma once
 #include "cuda/attention.cuh"
 #include "cuda/decode_block.cuh"
+#include "cuda/rope.cuh"
 
 #if __CUDA_ARCH__ >= 900
 // A word of y: a pair of d of heads 2t and 2t + 1 of the KV head; even g: d g, g + 1; odd: g + 7, g + 8 of the tile.
@@ -75,7 +76,7 @@ static __device__ inline void turn_head(const decode_block &d, const float *head
     for (int i = 0; i < PAIRS; i++) {
         lo[i] = head[i * 32 + d.lane];
         hi[i] = head[HALF + i * 32 + d.lane];
-        sum += lo[i] * lo[i] + hi[i] * hi[i];
+        sum = add_squares(sum, lo[i], hi[i]);
     }
     if (norm) {
 #pragma unroll
@@ -91,9 +92,7 @@ static __device__ inline void turn_head(const decode_block &d, const float *head
 #pragma unroll
     for (int i = 0; i < PAIRS; i++) {
         size_t at = (size_t)position * HALF + i * 32 + d.lane;
-        float cos = d.p.cos[at], sin = d.p.sin[at], l = lo[i], u = hi[i];
-        lo[i] = __fsub_rn(__fmul_rn(l, cos), __fmul_rn(u, sin));
-        hi[i] = __fadd_rn(__fmul_rn(u, cos), __fmul_rn(l, sin));
+        turn_pair(lo[i], hi[i], d.p.cos[at], d.p.sin[at]);
     }
 }
 

@@ -1,12 +1,13 @@
 // rope.cu - ROPE, KV_STORE, and both in one (ROPE_STORE), with the head norms of q and k where a model has them.
 //
 // A warp takes one head of one token: q and k are read once, normed and rotated in registers (first half of a head with its second
-// half: Su et al., RoFormer, 2021), q is written back or left for attention, k and v go straight into their pages. Grouped queries need nothing here:
+// half), q is written back or left for attention, k and v go straight into their pages. Grouped queries need nothing here:
 // k and v have their own, fewer heads. Bytes: q 4 in and 2 or 4 out, k and v 4 in and 2 or (fp8) 1 out an element, cos and sin from L2.
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include "cuda/attention.cuh"
 #include "cuda/launch.cuh"
+#include "cuda/rope.cuh"
 
 constexpr int MAX_PAIRS = 4;        // pairs a lane: heads of up to 256
 constexpr float FP8_MOST = 57344.0f; // 448 2^7, the largest that a page in fp8 holds
@@ -102,7 +103,7 @@ static __global__ void __launch_bounds__(256) rope(const __grid_constant__ qr_cu
         int c = i * 32 + lane;
         lo[i] = c < half ? x[c] : 0;
         hi[i] = c < half ? x[half + c] : 0;
-        sum += lo[i] * lo[i] + hi[i] * hi[i];
+        sum = add_squares(sum, lo[i], hi[i]);
     }
     if (norm) {
         float v = 1.0f / sqrtf(warp_sum(sum) / (float)a.head_dim + a.eps);
@@ -122,9 +123,7 @@ static __global__ void __launch_bounds__(256) rope(const __grid_constant__ qr_cu
             int c = i * 32 + lane;
             if (c >= half)
                 break;
-            float cos = a.cos[at + c], sin = a.sin[at + c], l = lo[i], u = hi[i];
-            lo[i] = __fsub_rn(__fmul_rn(l, cos), __fmul_rn(u, sin));
-            hi[i] = __fadd_rn(__fmul_rn(u, cos), __fmul_rn(l, sin));
+            turn_pair(lo[i], hi[i], a.cos[at + c], a.sin[at + c]);
         }
     }
     if (is_k) {
