@@ -99,15 +99,21 @@ static void four_bit_row(const struct qr_derived *d, uint64_t row, uint8_t *dst)
     }
 }
 
-static void scattered_row(const struct qr_derived *d, uint64_t row, uint8_t *dst)
+/* The groups are looked at again: the file may have been written to since check_groups. */
+static enum qr_status scattered_row(const struct qr_derived *d, uint64_t row, uint8_t *dst, struct qr_err *err)
 {
     for (uint64_t c = 0; c < d->n_col; c++) {
         uint64_t group = group_of(d, c);
-        float w = scale_at(d, group * d->n_row + row) * (float)(code_at(d, row, c) - zero_at(d, row, group));
-        uint16_t half = qr_f32_to_f16(w);
+        uint16_t half;
+        float w;
 
+        if (group >= d->scale->dim[0])
+            return qr_fail(err, QR_FORMAT, "tensor \"%s\" was changed while it was read", d->index->name);
+        w = scale_at(d, group * d->n_row + row) * (float)(code_at(d, row, c) - zero_at(d, row, group));
+        half = qr_f32_to_f16(w);
         memcpy(dst + 2 * c, &half, 2);
     }
+    return QR_OK;
 }
 
 struct reading {
@@ -135,7 +141,7 @@ static enum qr_status read_guarded(void *ctx, struct qr_err *err)
         if (r->d->quant.method == QR_QUANT_FP8)
             fp8_row(r->d, r->row + i, dst);
         else if (r->d->type == QR_F16)
-            scattered_row(r->d, r->row + i, dst);
+            QR_TRY(scattered_row(r->d, r->row + i, dst, err));
         else
             four_bit_row(r->d, r->row + i, dst);
     }

@@ -28,7 +28,8 @@ void mk_st_begin(struct make_st *m)
 
 void mk_st_tensor(struct make_st *m, const char *name, const char *dtype, uint64_t n_row, uint64_t n_col)
 {
-    uint64_t row_bytes = n_col * (strcmp(dtype, "F32") == 0 ? 4 : 2), rows = n_row ? n_row : 1;
+    bool byte = strcmp(dtype, "F8_E4M3") == 0, word = strcmp(dtype, "F32") == 0 || strcmp(dtype, "I32") == 0;
+    uint64_t row_bytes = n_col * (byte ? 1 : word ? 4 : 2), rows = n_row ? n_row : 1;
 
     qr_buf_printf(&m->header, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", name, dtype);
     if (n_row)

@@ -12,7 +12,7 @@ struct make_st {
     struct qr_buf header, data;
 };
 void mk_st_begin(struct make_st *m);
-/* Byte i of a row is the row's number + 1. n_row 0: a vector of n_col. dtype: "F32", "BF16", "F16". */
+/* Byte i of a row is the row's number + 1. n_row 0: a vector of n_col. dtype: "F32", "BF16", "F16", "I32", "F8_E4M3". */
 void mk_st_tensor(struct make_st *m, const char *name, const char *dtype, uint64_t n_row, uint64_t n_col);
 void mk_st_end(struct make_st *m, struct qr_buf *file);
 
