@@ -33,11 +33,13 @@ enum qr_status qr_regex_rewrite(const char *pattern, size_t n, struct qr_buf *ou
 
 /* A bracketed class at *s (just behind '['), or one escape such as \s at *s (just behind the backslash), rewritten as
  * one item that matches one character; *s moves behind it. */
-enum qr_status qr_regex_class(const char **s, const char *end, struct qr_buf *out, struct qr_err *err);
+enum qr_status qr_regex_class(const char **s, const char *end, bool caseless, struct qr_buf *out, struct qr_err *err);
 enum qr_status qr_regex_class_escape(const char **s, const char *end, struct qr_buf *out, bool *is_class,
                                      struct qr_err *err);
 /* The character that an escape such as \n or \x{85} at *s (behind the backslash) stands for. */
 enum qr_status qr_regex_char_escape(const char **s, const char *end, int32_t *cp, struct qr_err *err);
+/* Refuses what (?i) does not leave a single character. */
+enum qr_status qr_regex_check_char(int32_t cp, bool caseless, struct qr_err *err);
 /* Appends a character so that it stands for itself inside a class and outside. */
 void qr_regex_put_char(struct qr_buf *out, int32_t cp);
 #endif

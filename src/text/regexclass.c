@@ -1,7 +1,9 @@
 /* regexclass.c - character classes of a tokenizer's pattern: \s, \w, \p{...} and [...].
  *
  * PCRE2's \s holds U+180E, its \w no marks, its \p{...} are those of an older Unicode: sets are spelled out, or
- * completed by the ranges of unidelta.c. */
+ * completed by the ranges of unidelta.c. Two kinds of classes mean to Oniguruma what nobody expects, and are refused:
+ * under (?i) a set that holds ß matches "ss", and a complement gains the other case of what it lacks; and of [^...]
+ * inside a class, where it excludes everything beyond ASCII, the complement is lost. */
 #include <stdio.h>
 #include <string.h>
 #include "text/regex.h"
@@ -19,12 +21,14 @@
 struct set {
     struct qr_buf holds;  /* class items: a-z\p{L} */
     struct qr_buf others; /* |[^...] alternatives, each one character */
+    bool caseless;
 };
 
 static void set_init(struct set *set)
 {
     qr_buf_init(&set->holds, 0);
     qr_buf_init(&set->others, 0);
+    set->caseless = false;
 }
 
 static void set_free(struct set *set)
@@ -223,8 +227,14 @@ static enum qr_status nested(const char **s, const char *end, int depth, struct 
 
     if (depth == MAX_CLASS_DEPTH)
         return qr_fail(err, QR_LIMIT, "regular expression: classes are nested more than %d deep", MAX_CLASS_DEPTH);
+    if (set->caseless)
+        return qr_fail(err, QR_UNSUPPORTED, "regular expression: a class in a class under (?i) is not supported");
     set_init(&inner);
     status = parse_set(s, end, depth + 1, &inner, &negated, err);
+    if (status == QR_OK && negated && inner.others.len > 0)
+        status = qr_fail(err, QR_UNSUPPORTED,
+                         "regular expression: a complement such as \\S or \\P{L} in a [^...] that stands in a class is "
+                         "not supported");
     if (status == QR_OK && !negated) {
         qr_buf_append(&set->holds, inner.holds.data, inner.holds.len);
         qr_buf_append(&set->others, inner.others.data, inner.others.len);
@@ -253,11 +263,13 @@ static enum qr_status class_char(const char **s, const char *end, int32_t *cp, s
 }
 
 /* A character, or a range that starts with it. */
-static enum qr_status char_or_range(const char **s, const char *end, struct qr_buf *out, struct qr_err *err)
+static enum qr_status char_or_range(const char **s, const char *end, struct set *set, struct qr_err *err)
 {
+    struct qr_buf *out = &set->holds;
     int32_t first, last;
 
     QR_TRY(class_char(s, end, &first, err));
+    QR_TRY(qr_regex_check_char(first, set->caseless, err));
     qr_regex_put_char(out, first);
     if (end - *s < 2 || (*s)[0] != '-' || (*s)[1] == ']')
         return QR_OK;
@@ -268,6 +280,7 @@ static enum qr_status char_or_range(const char **s, const char *end, struct qr_b
     if (last < first)
         return qr_fail(err, QR_FORMAT, "regular expression: the range U+%04X-U+%04X in a class is empty",
                        (unsigned)first, (unsigned)last);
+    QR_TRY(qr_regex_check_char(last, set->caseless, err));
     qr_buf_putc(out, '-');
     qr_regex_put_char(out, last);
     return QR_OK;
@@ -281,6 +294,9 @@ static enum qr_status set_escape(const char **s, const char *end, struct set *se
 
     qr_buf_init(&items, 0);
     status = escape_items(s, end, &items, &negated, is_class, err);
+    if (status == QR_OK && *is_class && set->caseless)
+        status = qr_fail(err, QR_UNSUPPORTED,
+                         "regular expression: a set such as \\w or \\p{L} in a class under (?i) is not supported");
     if (status == QR_OK && *is_class && !negated)
         qr_buf_append(&set->holds, items.data, items.len);
     if (status == QR_OK && *is_class && negated)
@@ -326,18 +342,19 @@ static enum qr_status parse_set(const char **s, const char *end, int depth, stru
                 continue;
             }
         }
-        QR_TRY(char_or_range(s, end, &set->holds, err));
+        QR_TRY(char_or_range(s, end, set, err));
     }
     return qr_fail(err, QR_FORMAT, "regular expression: a class is empty or lacks its closing ]");
 }
 
-enum qr_status qr_regex_class(const char **s, const char *end, struct qr_buf *out, struct qr_err *err)
+enum qr_status qr_regex_class(const char **s, const char *end, bool caseless, struct qr_buf *out, struct qr_err *err)
 {
     struct set set;
     bool negated = false;
     enum qr_status status;
 
     set_init(&set);
+    set.caseless = caseless;
     status = parse_set(s, end, 0, &set, &negated, err);
     if (status == QR_OK)
         set_write(&set, negated, out);

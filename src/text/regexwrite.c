@@ -2,8 +2,11 @@
  *
  * Differences that are handled (doc/RE of Oniguruma, pcre2pattern(3)): the sets of regexclass.c; \b by that \w; \h is a
  * hexadecimal digit and \v a vertical tab; X{n,m}+ repeats X{n,m}, where PCRE2 would not give back; X{n}? is optional;
- * X{,m} is X{0,m}; (?m) lets the dot match a newline. Groups capture nothing. What is not known to mean the same is
- * refused. */
+ * X{,m} is X{0,m}. Groups capture nothing.
+ *
+ * What is not known to mean the same is refused. Of X{2} that may match nothing, Oniguruma leaves the loop behind the
+ * first empty turn, PCRE2 tries the second (X* and X+ end at an empty turn in both). (?i:ss) matches ß. \b.* is tried
+ * at the starts of lines only, and (?m:.*) at the start of the text. */
 #include <string.h>
 #include "text/regex.h"
 #include "text/utf8.h"
@@ -11,16 +14,57 @@
 #define MAX_GROUPS  64
 #define MAX_PATTERN 16384 /* bytes */
 
+/* A group, or the whole pattern. */
+struct level {
+    size_t start; /* of it in out */
+    bool caseless;
+    bool looks;          /* looks ahead or behind: matches nothing itself */
+    bool solid;          /* the branch so far takes a character at least, whatever it matches */
+    bool hollow;         /* a branch before may match nothing */
+    bool moved, looked;  /* from the pattern's start to here: something that takes characters, \b or a look around */
+    bool stays, glances; /* a branch before did not move, did look */
+};
+
 struct writer {
     const char *s, *end;
     struct qr_buf *out;
-    size_t group[MAX_GROUPS];      /* where each open group starts in out */
-    bool caseless[MAX_GROUPS + 1]; /* inside each, by depth */
+    struct level level[MAX_GROUPS + 1]; /* by depth; 0: the pattern */
     int depth;
-    size_t atom;   /* start of what a quantifier would apply to; SIZE_MAX: nothing */
-    bool repeated; /* the atom has its quantifier already */
+    int32_t literal, before; /* this item and the one before, in lower case, if they are characters; else 0 */
+    size_t atom;             /* start of what a quantifier would apply to; SIZE_MAX: nothing */
+    bool taking;             /* the atom takes a character at least */
+    bool repeated;           /* the atom has its quantifier already */
+    bool leading;            /* the atom is a dot, with looks around and no more in front of it */
     struct qr_err *err;
 };
+
+/* What stands at the end of out is an atom from now on. */
+static void begin_atom(struct writer *w, bool taking)
+{
+    w->level[w->depth].solid |= w->taking;
+    w->taking = taking;
+    w->atom = w->out->len;
+}
+
+static void begin_moving(struct writer *w)
+{
+    begin_atom(w, true);
+    w->level[w->depth].moved = true;
+}
+
+static void end_branch(struct writer *w)
+{
+    struct level *level = &w->level[w->depth];
+
+    begin_atom(w, false);
+    w->atom = SIZE_MAX;
+    level->hollow |= !level->solid;
+    level->solid = false;
+    level->stays |= !level->moved;
+    level->glances |= level->looked;
+    level->moved = w->depth > 0 && level[-1].moved;
+    level->looked = w->depth > 0 && level[-1].looked;
+}
 
 void qr_regex_put_char(struct qr_buf *out, int32_t cp)
 {
@@ -85,6 +129,28 @@ enum qr_status qr_regex_char_escape(const char **s, const char *end, int32_t *cp
     return QR_OK;
 }
 
+enum qr_status qr_regex_check_char(int32_t cp, bool caseless, struct qr_err *err)
+{
+    if (caseless && cp > 0x7F)
+        return qr_fail(err, QR_UNSUPPORTED, "regular expression: U+%04X under (?i) is not supported", (unsigned)cp);
+    return QR_OK;
+}
+
+/* A character that stands for itself. */
+static enum qr_status write_char(struct writer *w, int32_t cp)
+{
+    static const char *const folded[] = {"ss", "st", "ff", "fi", "fl"}; /* of ß and the ligatures */
+    bool caseless = w->level[w->depth].caseless;
+
+    QR_TRY(qr_regex_check_char(cp, caseless, w->err));
+    w->literal = cp >= 'A' && cp <= 'Z' ? cp | 0x20 : cp;
+    for (int i = 0; caseless && i < 5; i++)
+        if (w->before == folded[i][0] && w->literal == folded[i][1])
+            return qr_fail(w->err, QR_UNSUPPORTED, "regular expression: %s under (?i) is not supported", folded[i]);
+    qr_regex_put_char(w->out, cp);
+    return QR_OK;
+}
+
 /* \b and \B by the \w of regexclass.c. */
 static enum qr_status word_boundary(struct writer *w, bool negated)
 {
@@ -109,10 +175,12 @@ static enum qr_status write_escape(struct writer *w)
     bool is_class;
     int32_t cp;
 
-    w->atom = w->out->len;
     w->s++;
     if (w->s == w->end)
         return qr_fail(w->err, QR_FORMAT, "regular expression: it ends with a backslash");
+    begin_atom(w, !memchr("bBAzZ", *w->s, 5));
+    w->level[w->depth].moved |= w->taking;
+    w->level[w->depth].looked |= !w->taking;
     if (*w->s == 'b' || *w->s == 'B')
         return word_boundary(w, *w->s++ == 'B');
     if (*w->s == 'A' || *w->s == 'z' || *w->s == 'Z') {
@@ -123,8 +191,7 @@ static enum qr_status write_escape(struct writer *w)
     if (is_class)
         return QR_OK;
     QR_TRY(qr_regex_char_escape(&w->s, w->end, &cp, w->err));
-    qr_regex_put_char(w->out, cp);
-    return QR_OK;
+    return write_char(w, cp);
 }
 
 /* Behind "(?": the options of (?i-m:...) or (?i). */
@@ -132,7 +199,7 @@ static enum qr_status write_options(struct writer *w)
 {
     bool at_start = w->out->len == 0;
     bool on = true;
-    bool *caseless = &w->caseless[w->depth];
+    bool *caseless = &w->level[w->depth].caseless;
 
     qr_buf_puts(w->out, "(?");
     for (; w->s < w->end && *w->s != ':' && *w->s != ')'; w->s++) {
@@ -140,8 +207,6 @@ static enum qr_status write_options(struct writer *w)
             *caseless = on;
         if (*w->s == 'i' || (*w->s == '-' && on))
             qr_buf_putc(w->out, *w->s);
-        else if (*w->s == 'm')
-            qr_buf_putc(w->out, 's');
         else
             return qr_fail(w->err, QR_UNSUPPORTED, "regular expression: (?%c is not supported", *w->s);
         on = on && *w->s != '-';
@@ -152,7 +217,7 @@ static enum qr_status write_options(struct writer *w)
         if (!at_start)
             return qr_fail(w->err, QR_UNSUPPORTED,
                            "regular expression: an option such as (?i) is supported at the very start only");
-        w->caseless[w->depth - 1] = *caseless;
+        w->level[w->depth - 1].caseless = *caseless;
         w->depth--;
         w->atom = SIZE_MAX;
     }
@@ -163,18 +228,24 @@ static enum qr_status write_options(struct writer *w)
 static enum qr_status write_group(struct writer *w)
 {
     static const char *const kinds[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
+    struct level *level;
 
     if (w->depth == MAX_GROUPS)
         return qr_fail(w->err, QR_LIMIT, "regular expression: groups are nested more than %d deep", MAX_GROUPS);
-    w->caseless[w->depth + 1] = w->caseless[w->depth];
-    w->group[w->depth++] = w->out->len;
+    begin_atom(w, false);
     w->atom = SIZE_MAX;
+    w->depth++;
+    level = &w->level[w->depth];
+    *level = level[-1];
+    level->start = w->out->len;
+    level->looks = level->solid = level->hollow = level->stays = level->glances = false;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         size_t n = strlen(kinds[i]);
 
         if ((size_t)(w->end - w->s) >= n && memcmp(w->s, kinds[i], n) == 0) {
             qr_buf_puts(w->out, kinds[i]);
             w->s += n;
+            level->looks = i >= 1 && i <= 4;
             return QR_OK;
         }
     }
@@ -184,6 +255,22 @@ static enum qr_status write_group(struct writer *w)
     }
     w->s++;
     qr_buf_puts(w->out, "(?:");
+    return QR_OK;
+}
+
+static enum qr_status close_group(struct writer *w)
+{
+    struct level *level = &w->level[w->depth];
+
+    if (w->depth == 0)
+        return qr_fail(w->err, QR_FORMAT, "regular expression: a ) closes nothing");
+    end_branch(w);
+    w->depth--;
+    level[-1].moved |= !level->looks && !level->stays;
+    level[-1].looked |= level->looks || level->glances;
+    w->atom = level->start;
+    w->taking = !level->hollow && !level->looks;
+    qr_buf_putc(w->out, *w->s++);
     return QR_OK;
 }
 
@@ -224,12 +311,13 @@ static bool parse_interval(const char **s, const char *end, int *low, int *high)
 
 static enum qr_status write_quantifier(struct writer *w)
 {
+    const char *from = w->s;
     bool interval = *w->s == '{', fixed = false;
     int low = 0, high = 0;
     char next;
 
     if (interval && !parse_interval(&w->s, w->end, &low, &high)) {
-        w->atom = w->out->len;
+        begin_moving(w);
         w->repeated = false;
         qr_regex_put_char(w->out, '{');
         w->s++;
@@ -241,6 +329,10 @@ static enum qr_status write_quantifier(struct writer *w)
         return qr_fail(w->err, QR_UNSUPPORTED, "regular expression: a quantifier behind a quantifier is not supported");
     if (interval && high >= 0 && high < low)
         return qr_fail(w->err, QR_UNSUPPORTED, "regular expression: the interval {%d,%d} is not supported", low, high);
+    if (interval && !w->taking && (low > 1 || high > 1))
+        return qr_fail(w->err, QR_UNSUPPORTED,
+                       "regular expression: %.*s behind what may match nothing is not supported", (int)(w->s - from),
+                       from);
     if (interval) {
         fixed = low == high;
         qr_buf_printf(w->out, "{%d", low);
@@ -250,11 +342,18 @@ static enum qr_status write_quantifier(struct writer *w)
             qr_buf_printf(w->out, ",%d", high);
         qr_buf_putc(w->out, '}');
     } else {
+        low = *w->s == '+';
+        high = *w->s == '?' ? 1 : -1;
         qr_buf_putc(w->out, *w->s++);
     }
     next = w->s < w->end ? *w->s : 0;
+    if (w->leading && high < 0 && next != '?')
+        return qr_fail(w->err, QR_UNSUPPORTED,
+                       "regular expression: .%.*s behind \\b or a look around alone is not supported",
+                       (int)(w->s - from), from);
     if (interval && (next == '+' || (next == '?' && fixed))) {
         w->s++;
+        low = next == '?' ? 0 : low;
         wrap_atom(w, "(?:");
         qr_buf_printf(w->out, ")%c", next);
     } else if (next == '?' || (next == '+' && !interval)) {
@@ -262,50 +361,62 @@ static enum qr_status write_quantifier(struct writer *w)
         w->s++;
     }
     w->repeated = true;
+    w->taking = w->taking && low > 0;
+    return QR_OK;
+}
+
+/* . ^ or $ */
+static enum qr_status write_mark(struct writer *w)
+{
+    struct level *level = &w->level[w->depth];
+    char c = *w->s++;
+
+    begin_atom(w, c == '.');
+    w->leading = c == '.' && level->looked && !level->moved;
+    level->moved |= c == '.';
+    level->looked |= c == '$';
+    qr_buf_putc(w->out, c);
     return QR_OK;
 }
 
 static enum qr_status write_item(struct writer *w)
 {
+    int32_t cp;
     size_t len;
 
+    w->before = w->literal;
+    w->literal = 0;
     if (!memchr("*+?{", *w->s, 4))
-        w->repeated = false;
+        w->repeated = w->leading = false;
     switch (*w->s) {
     case '\\':
         return write_escape(w);
     case '[':
-        w->atom = w->out->len;
+        begin_moving(w);
         w->s++;
-        return qr_regex_class(&w->s, w->end, w->out, w->err);
+        return qr_regex_class(&w->s, w->end, w->level[w->depth].caseless, w->out, w->err);
     case '(':
         return write_group(w);
     case ')':
-        if (w->depth == 0)
-            return qr_fail(w->err, QR_FORMAT, "regular expression: a ) closes nothing");
-        w->atom = w->group[--w->depth];
-        qr_buf_putc(w->out, *w->s++);
-        return QR_OK;
+        return close_group(w);
     case '*':
     case '+':
     case '?':
     case '{':
         return write_quantifier(w);
     case '|':
-        w->atom = SIZE_MAX;
+        end_branch(w);
         qr_buf_putc(w->out, *w->s++);
         return QR_OK;
     case '.':
     case '^':
     case '$':
-        w->atom = w->out->len;
-        qr_buf_putc(w->out, *w->s++);
-        return QR_OK;
+        return write_mark(w);
     default:
-        w->atom = w->out->len;
-        qr_regex_put_char(w->out, qr_utf8_get(w->s, &len));
+        begin_moving(w);
+        cp = qr_utf8_get(w->s, &len);
         w->s += len;
-        return QR_OK;
+        return write_char(w, cp);
     }
 }
 
@@ -314,7 +425,7 @@ static enum qr_status check_case(const struct writer *w, size_t before)
 {
     static const char *const cased[] = {"\\p{Lu}", "\\p{Ll}", "\\p{Lt}"};
 
-    for (int i = 0; w->caseless[w->depth] && !w->out->failed && i < 3; i++)
+    for (int i = 0; w->level[w->depth].caseless && !w->out->failed && i < 3; i++)
         if (memmem(w->out->data + before, w->out->len - before, cased[i], strlen(cased[i])))
             return qr_fail(w->err, QR_UNSUPPORTED, "regular expression: %s under (?i) is not supported", cased[i]);
     return QR_OK;

@@ -177,7 +177,7 @@ def test_random_patterns(quire, tmp_path):
         pattern = patterns.pattern()
         try:
             step = pre.Split(Regex(pattern), "isolated")
-            texts = ["".join(rng.choice("aabbl 1'\n éxAB.S12 _\u0301一\u00a0-]") for _ in range(12)) for _ in range(20)]
+            texts = ["".join(rng.choice("aabbl 1'\n éxAB.S12 _\u0301一\u00a0-]sstfßſ\ufb01\u212a") for _ in range(12)) for _ in range(20)]
             tok = small_tokenizer(pre.Sequence([step, byte_level()]))
             want = [tok.encode(t).ids for t in texts]
         except BaseException:  # not a pattern, or over Oniguruma's own limit (a panic)

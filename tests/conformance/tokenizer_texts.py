@@ -127,7 +127,7 @@ class Patterns:
     def atom(self, depth):
         kind = self.rng.random()
         if kind < 0.35 or depth > 2:
-            return self.rng.choice(["a", "b", "l", " ", "1", "\n", "'", "é", ".", "x"])
+            return self.rng.choice(["a", "b", "l", " ", "1", "\n", "'", "é", ".", "x", "s", "'ll", "st", "S", "ff", "k"])
         if kind < 0.6:
             return f"[{self.set_items(0)}]"
         if kind < 0.8:
