@@ -27,6 +27,8 @@ static struct jv eval_cond(struct jrt *rt, const struct jnode *node, struct jsco
         return qr_jinja_eval(rt, node->a, scope);
     if (node->c)
         return qr_jinja_eval(rt, node->c, scope);
+    if (rt->folding)
+        qr_jinja_raise(rt, QR_INVALID, "no else section was defined");
     return qr_jv_hint(rt, "the inline if-expression evaluated to false and no else section was defined");
 }
 
@@ -165,14 +167,21 @@ struct jv qr_jinja_eval(struct jrt *rt, const struct jnode *node, struct jscope 
     if (node->type == JN_CONST)
         return node->value;
     rt->line = node->line;
+    if (rt->folding && !node->fixed) {
+        qr_jinja_raise(rt, QR_INVALID, "this is not constant");
+        return qr_jv_none();
+    }
     if (node->type == JN_NAME)
         return qr_jinja_lookup(rt, scope, node->name);
     if (rt->depth >= rt->max_depth) {
         qr_jinja_raise(rt, QR_LIMIT, "calls nest too deep (more than %d levels)", rt->max_depth);
         return qr_jv_none();
     }
+    struct jv v;
+    if (qr_jinja_fold(rt, node, scope, false, &v))
+        return v;
     rt->depth++;
-    struct jv v = eval_inner(rt, node, scope);
+    v = eval_inner(rt, node, scope);
     rt->depth--;
     return v;
 }

@@ -3,7 +3,9 @@
 
 static void exec_output(struct jrt *rt, const struct jnode *node, struct jscope *scope)
 {
-    struct jv v = qr_jinja_eval(rt, node->a, scope);
+    struct jv v;
+    if (!qr_jinja_fold(rt, node->a, scope, true, &v))
+        v = qr_jinja_eval(rt, node->a, scope);
     if (rt->failed)
         return;
     if (v.type != JV_STR)

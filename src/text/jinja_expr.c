@@ -164,13 +164,12 @@ static struct jnode *disjunction(struct jparse *p)
 static void check_unknown(struct jparse *p)
 {
     const struct jnode *node = p->unknown;
-    if (node && !p->cond && !p->lex.failed) {
+    if (node && !p->lex.failed) {
         const struct jv_str *name = node->value.u.str;
         qr_jinja_syntax(p, "there is no %s named '%.*s'", node->type == JN_FILTER ? "filter" : "test",
                         (int)(name->n > 60 ? 60 : name->n), name->s);
     }
     p->unknown = NULL;
-    p->cond = false;
 }
 
 struct jnode *qr_jinja_parse_expr(struct jparse *p, bool with_cond)
@@ -178,17 +177,21 @@ struct jnode *qr_jinja_parse_expr(struct jparse *p, bool with_cond)
     if (!qr_jinja_enter(p))
         return qr_jinja_node(p, JN_CONST, p->cur.line);
     int line = p->cur.line;
+    const struct jnode *unknown = p->unknown;
+    p->unknown = NULL;
     p->in_expr++;
     struct jnode *value = disjunction(p);
     while (with_cond && !p->lex.failed && qr_jinja_skip_name(p, "if")) {
         struct jnode *cond = qr_jinja_node(p, JN_COND, line);
-        p->cond = true;
         cond->a = value;
         cond->b = disjunction(p);
         if (qr_jinja_skip_name(p, "else"))
             cond->c = qr_jinja_parse_expr(p, true);
         value = qr_jinja_done(p, cond);
+        p->unknown = NULL;
     }
+    if (unknown)
+        p->unknown = unknown;
     if (--p->in_expr == 0)
         check_unknown(p);
     p->depth--;

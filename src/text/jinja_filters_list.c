@@ -42,7 +42,7 @@ FILTER(last)
         return self.u.list->v[self.u.list->n - 1];
     if ((self.type == JV_STR || self.type == JV_RANGE) && qr_jv_len(rt, self))
         return qr_jinja_getitem(rt, self, qr_jv_int(-1));
-    if (self.type == JV_ITER || !qr_jv_iterable(self) || self.type == JV_UNDEFINED)
+    if (self.type == JV_ITER || !qr_jv_iterable(self))
         qr_jinja_raise(rt, QR_INVALID, "'%s' object is not reversible", qr_jv_type_name(self));
     return qr_jv_hint(rt, "No last item, sequence was empty.");
 }

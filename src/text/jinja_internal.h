@@ -182,6 +182,7 @@ struct jcall {
 
 struct jnode {
     uint8_t type;                                /* enum jnode_type */
+    bool fixed, sliced;                          /* expression: may be a constant (jinja_fold.c); a slice is in it */
     bool closes;                                 /* a macro or call block lies inside: its scope may be kept */
     bool recursive;                              /* for */
     bool uses_caller, uses_varargs, uses_kwargs; /* macro */
@@ -268,8 +269,7 @@ struct jparse {
     int in_loop;
     int in_if;                   /* an unknown filter inside a branch is an error only when reached */
     int in_expr;                 /* nesting of expressions */
-    bool cond;                   /* the outermost expression at hand holds an a if b */
-    const struct jnode *unknown; /* its first unknown filter or test */
+    const struct jnode *unknown; /* the first unknown filter or test of the expression at hand, outside of any a if b */
     bool closes;                 /* a macro was seen since the flag was cleared */
     struct jmacro_uses *uses;
     struct jnode void_node;
@@ -328,7 +328,7 @@ struct jrt {
     struct qr_arena *arena;
     struct qr_err *err;
     enum qr_status status;
-    bool failed;
+    bool failed, folding; /* folding: see jinja_fold.c */
     int line;
     uint64_t steps, max_steps;
     size_t text, max_text; /* bytes of output and intermediate strings */
@@ -390,6 +390,10 @@ bool qr_jinja_compare(struct jrt *rt, int op, struct jv a, struct jv b);
 bool qr_jv_equal(struct jrt *rt, struct jv a, struct jv b);
 bool qr_jv_less(struct jrt *rt, struct jv a, struct jv b); /* raises where Python has no order */
 bool qr_jv_in(struct jrt *rt, struct jv needle, struct jv hay);
+
+/* jinja_fold.c */
+void qr_jinja_note_fixed(struct jnode *node);
+bool qr_jinja_fold(struct jrt *rt, const struct jnode *node, struct jscope *scope, bool printed, struct jv *v);
 
 /* jinja_exec.c, jinja_for.c */
 enum jflow { JF_NEXT, JF_BREAK, JF_CONTINUE };

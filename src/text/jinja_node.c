@@ -75,5 +75,6 @@ struct jnode *qr_jinja_done(struct jparse *p, struct jnode *node)
         return node;
     }
     node->height = (uint16_t)(height + 1);
+    qr_jinja_note_fixed(node);
     return node;
 }

@@ -255,6 +255,17 @@ static struct jnode *postfix(struct jparse *p, struct jnode *node)
     return node;
 }
 
+/* a.b.c: the names that none of the builtins has. */
+static void dotted(struct jparse *p, struct qr_buf *name)
+{
+    while (p->cur.type == '.' && !p->lex.failed) {
+        qr_jinja_advance(p);
+        qr_buf_putc(name, '.');
+        qr_buf_append(name, p->cur.s, p->cur.type == JT_NAME ? p->cur.n : 0);
+        qr_jinja_expect(p, JT_NAME);
+    }
+}
+
 /* The name of a filter or test, and its builtin. Unknown ones are an error here, or, in a branch that may never run,
  * when reached; inside of an expression, only its end shows which (jinja_expr.c). */
 static void named(struct jparse *p, struct jnode *node, bool filter)
@@ -263,11 +274,27 @@ static void named(struct jparse *p, struct jnode *node, bool filter)
     size_t n = p->cur.type == JT_NAME ? p->cur.n : 0;
     if (!qr_jinja_expect(p, JT_NAME))
         return;
+    if (p->cur.type == '.') {
+        struct qr_buf name;
+        char *copy;
+        qr_buf_init(&name, 0);
+        qr_buf_append(&name, s, n);
+        dotted(p, &name);
+        copy = name.failed ? NULL : qr_arena_alloc(p->jinja->arena, name.len);
+        if (copy) {
+            memcpy(copy, name.data, name.len);
+            s = copy;
+            n = name.len;
+        } else {
+            qr_jinja_lex_fail(&p->lex, QR_NOMEM, p->cur.line, "out of memory");
+        }
+        qr_buf_free(&name);
+    }
     node->value = const_str(p, s, n);
     node->builtin = filter ? qr_jinja_filter(s, n) : qr_jinja_test(s, n);
-    if (p->cur.type != '.' && (node->builtin || p->in_if))
+    if (node->builtin || p->in_if)
         return;
-    if (p->cur.type == '.' || !p->in_expr)
+    if (!p->in_expr)
         qr_jinja_syntax(p, "there is no %s named '%.*s'", filter ? "filter" : "test", (int)(n > 60 ? 60 : n), s);
     else if (!p->unknown)
         p->unknown = node;

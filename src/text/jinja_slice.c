@@ -62,13 +62,17 @@ struct jv qr_jinja_slice(struct jrt *rt, struct jv obj, struct jv from, struct j
     const struct jv parts[] = {from, to, by};
     if (obj.type == JV_UNDEFINED)
         qr_jv_raise_undefined(rt, obj);
-    for (int i = 0; i < 3; i++) {
-        if (parts[i].type != JV_NONE && !qr_jv_as_int(parts[i], &ignored))
-            qr_jinja_raise(rt, QR_INVALID, "slice indices must be integers or none, not '%s'",
-                           qr_jv_type_name(parts[i]));
-    }
-    if (obj.type != JV_STR && obj.type != JV_RANGE && !(obj.type == JV_LIST && obj.u.list->kind < JV_KIND_KEYS))
+    bool sliceable =
+        obj.type == JV_STR || obj.type == JV_RANGE || (obj.type == JV_LIST && obj.u.list->kind < JV_KIND_KEYS);
+    const struct jv *odd = NULL; /* a part that is no index */
+    for (int i = 0; i < 3 && !odd; i++)
+        odd = parts[i].type != JV_NONE && !qr_jv_as_int(parts[i], &ignored) ? &parts[i] : NULL;
+    if (rt->folding && !rt->failed && (odd || !sliceable))
+        return qr_jv_undefined(JV_WHY_ELEMENT, obj, NULL);
+    if (!sliceable)
         qr_jinja_raise(rt, QR_INVALID, "'%s' object cannot be sliced", qr_jv_type_name(obj));
+    else if (odd)
+        qr_jinja_raise(rt, QR_INVALID, "slice indices must be integers or none, not '%s'", qr_jv_type_name(*odd));
     if (rt->failed)
         return qr_jv_none();
     if (!qr_jv_as_int(by, &step))

@@ -13,6 +13,25 @@ static struct jnode *block_of(struct jparse *p, const char *end)
     return body;
 }
 
+/* What has a scope of its own: an unknown filter is an error there, whatever stands around it. */
+static struct jnode *inner_block(struct jparse *p, const char *end)
+{
+    int in_if = p->in_if;
+    p->in_if = 0;
+    struct jnode *body = block_of(p, end);
+    p->in_if = in_if;
+    return body;
+}
+
+static struct jnode *inner_filters(struct jparse *p, bool inline_start)
+{
+    int in_if = p->in_if;
+    p->in_if = 0;
+    struct jnode *chain = qr_jinja_parse_filters(p, NULL, inline_start);
+    p->in_if = in_if;
+    return chain;
+}
+
 static struct jnode *parse_if(struct jparse *p, int line)
 {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
@@ -49,6 +68,8 @@ static struct jnode *parse_for(struct jparse *p, int line)
     if (!qr_jinja_skip_name(p, "in"))
         qr_jinja_syntax(p, "expected 'in' behind the names of a for loop");
     node->b = qr_jinja_parse_tuple(p, false, false, "recursive");
+    int in_if = p->in_if;
+    p->in_if = 0;
     if (qr_jinja_skip_name(p, "if"))
         node->e = qr_jinja_parse_expr(p, true);
     node->recursive = qr_jinja_skip_name(p, "recursive");
@@ -61,6 +82,7 @@ static struct jnode *parse_for(struct jparse *p, int line)
         node->d = block_of(p, "endfor");
     else
         qr_jinja_advance(p);
+    p->in_if = in_if;
     node->closes = node->recursive;
     return qr_jinja_done(p, node);
 }
@@ -74,8 +96,8 @@ static struct jnode *parse_set(struct jparse *p, int line)
         return qr_jinja_done(p, node);
     }
     node->type = JN_SET_BLOCK;
-    node->b = p->cur.type == '|' ? qr_jinja_parse_filters(p, NULL, false) : NULL;
-    node->c = block_of(p, "endset");
+    node->b = p->cur.type == '|' ? inner_filters(p, false) : NULL;
+    node->c = inner_block(p, "endset");
     return qr_jinja_done(p, node);
 }
 
@@ -92,7 +114,7 @@ static struct jnode *parse_with(struct jparse *p, int line)
     }
     node->kid = kids.v;
     node->n_kid = kids.n;
-    node->c = block_of(p, "endwith");
+    node->c = inner_block(p, "endwith");
     return qr_jinja_done(p, node);
 }
 
@@ -115,7 +137,10 @@ static void signature(struct jparse *p, struct jnode *node)
             break;
         struct jnode *value = NULL;
         if (qr_jinja_skip(p, '=')) {
+            int in_if = p->in_if;
+            p->in_if = 0;
             value = qr_jinja_parse_expr(p, true);
+            p->in_if = in_if;
             defaults = true;
         } else if (defaults) {
             qr_jinja_syntax(p, "an argument without a default follows one with a default");
@@ -141,7 +166,7 @@ static void macro_body(struct jparse *p, struct jnode *node, const char *end)
     struct jmacro_uses uses = {.outer = p->uses};
     p->uses = &uses;
     p->closes = false;
-    node->c = block_of(p, end);
+    node->c = inner_block(p, end);
     node->closes = p->closes;
     node->uses_caller = uses.caller;
     node->uses_varargs = uses.varargs;
@@ -177,8 +202,8 @@ static struct jnode *parse_call_block(struct jparse *p, int line)
 static struct jnode *parse_filter_block(struct jparse *p, int line)
 {
     struct jnode *node = qr_jinja_node(p, JN_FILTER_BLOCK, line);
-    node->b = qr_jinja_parse_filters(p, NULL, true);
-    node->c = block_of(p, "endfilter");
+    node->b = inner_filters(p, true);
+    node->c = inner_block(p, "endfilter");
     return qr_jinja_done(p, node);
 }
 
@@ -204,7 +229,7 @@ static struct jnode *parse_block(struct jparse *p, int line)
     qr_jinja_expect(p, JT_NAME);
     qr_jinja_skip_name(p, "scoped");
     qr_jinja_skip_name(p, "required");
-    node->c = block_of(p, "endblock");
+    node->c = inner_block(p, "endblock");
     qr_jinja_skip(p, JT_NAME);
     return qr_jinja_done(p, node);
 }
@@ -212,7 +237,7 @@ static struct jnode *parse_block(struct jparse *p, int line)
 static struct jnode *parse_generation(struct jparse *p, int line)
 {
     struct jnode *node = qr_jinja_node(p, JN_SCOPE, line);
-    node->c = block_of(p, "endgeneration");
+    node->c = inner_block(p, "endgeneration");
     return qr_jinja_done(p, node);
 }
 

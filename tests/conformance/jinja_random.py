@@ -158,6 +158,7 @@ class Gen:
             lambda: self.bool(d),
             lambda: f"{self.dict(d - 1)}.get({self.string(0)}, {self.any(d - 1)})",
             lambda: f"{self.dict(d - 1)}[{self.string(0)}]",
+            lambda: f"{self.any(d - 1)}[{self.small()}:]",
         )
 
     def template(self):
