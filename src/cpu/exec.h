@@ -6,6 +6,8 @@
 #include "cpu/kernel.h"
 #include "plan/buffers.h"
 
+#define QR_CPU_HUGE_PAGE (UINT64_C(2) << 20)
+
 /* Rows of one segment of a LINEAR's weight. */
 struct qr_span {
     enum qr_dtype type;
@@ -77,6 +79,7 @@ struct qr_cpu_exec {
     float *cos, *sin;             /* [max_len, head_dim/2] */
     float *cos_local, *sin_local; /* of local layers */
     struct qr_kv kv;
+    uint64_t kv_touched;  /* bytes of keys and values whose pages are there */
     struct qr_span *span; /* of all LINEARs */
     int *op_span;         /* [n_op + 1]: op i has [op_span[i], op_span[i + 1]) */
 

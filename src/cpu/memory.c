@@ -5,7 +5,6 @@
 #include "base/checked.h"
 #include "cpu/exec.h"
 
-#define HUGE_PAGE  (UINT64_C(2) << 20)
 #define MAX_TOKENS (1 << 20)
 #define MAX_PAIRS  256 /* (token, segment) pairs whose attention may be split over workers */
 
@@ -132,13 +131,13 @@ enum qr_status qr_cpu_memory(const struct qr_plan *plan, const struct qr_exec_li
 /* Large regions in huge pages where the system gives them: a step touches pages all over. */
 void *qr_cpu_alloc(uint64_t n, const char *what, struct qr_err *err)
 {
-    uint64_t align = n >= HUGE_PAGE ? HUGE_PAGE : 64;
+    uint64_t align = n >= QR_CPU_HUGE_PAGE ? QR_CPU_HUGE_PAGE : 64;
     void *p = NULL;
     if (n > SIZE_MAX - align || posix_memalign(&p, align, n ? (size_t)n : 64)) {
         qr_fail(err, QR_NOMEM, "out of memory for %llu bytes of %s", (unsigned long long)n, what);
         return NULL;
     }
-    if (n >= HUGE_PAGE)
+    if (n >= QR_CPU_HUGE_PAGE)
         madvise(p, (size_t)n, MADV_HUGEPAGE);
     return p;
 }

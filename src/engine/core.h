@@ -55,6 +55,7 @@ struct qr_engine {
     uint64_t n_output, n_draft, n_taken;
     double submit_s;         /* wall seconds in submit since a step landed */
     double plan_s, follow_s; /* as in the stats */
+    bool prepared;           /* the executor has nothing left to prepare */
     pthread_t thread;
 
     /* Shared. */

@@ -22,6 +22,18 @@ static void wait_idle(struct qr_engine *e)
     pthread_cond_timedwait(&e->wake, &e->mutex, &until);
 }
 
+/* Under the mutex, when there is nothing to do: the executor's own preparations, then sleep. */
+static void be_idle(struct qr_engine *e)
+{
+    if (!e->prepared) {
+        pthread_mutex_unlock(&e->mutex);
+        e->prepared = !qr_exec_prepare(e->parts.exec);
+        pthread_mutex_lock(&e->mutex);
+    } else {
+        wait_idle(e);
+    }
+}
+
 /* Waits until there is something to do. False: the engine is to stop. */
 static bool take_input(struct qr_engine *e)
 {
@@ -35,7 +47,7 @@ static bool take_input(struct qr_engine *e)
             break;
         e->stats.n_running = e->stats.n_waiting = 0;
         e->stats.n_free_block = e->scheduler.blocks.n_free;
-        wait_idle(e);
+        be_idle(e);
     }
     bool go_on = !e->stopping;
     pthread_mutex_unlock(&e->mutex);

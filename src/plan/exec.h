@@ -69,6 +69,9 @@ struct qr_exec_ops {
     /* Of the oldest step not collected. picked [R] is filled by an executor that samples. */
     enum qr_status (*collect)(struct qr_exec *exec, struct qr_result *result, struct qr_picked *picked,
                               struct qr_err *err);
+    /* A millisecond of what need not be done before the first step, called while nothing waits; false: nothing is left.
+     * NULL: there is no such work. */
+    bool (*prepare)(struct qr_exec *exec);
     void (*destroy)(struct qr_exec *exec);
 };
 struct qr_exec { /* the head of every executor's own struct */
@@ -93,6 +96,11 @@ static inline enum qr_status qr_exec_collect(struct qr_exec *exec, struct qr_res
                                              struct qr_err *err)
 {
     return exec->ops->collect(exec, result, picked, err);
+}
+
+static inline bool qr_exec_prepare(struct qr_exec *exec)
+{
+    return exec->ops->prepare && exec->ops->prepare(exec);
 }
 
 static inline void qr_exec_destroy(struct qr_exec *exec)

@@ -8,8 +8,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "cpu/cpu.h"
 #include "cpu/data.h"
+#include "cpu/exec.h"
 #include "plan/check.h"
 
 enum { VOCAB = 40, EMBD = 64, WIDE = 53, MAX_TOKEN = 24, MAX_SEQ = 3, MAX_ROW = 4, N_BLOCK = 8 };
@@ -277,6 +280,49 @@ static void refuses_bad_limits(void **state)
     model_free(&m);
 }
 
+/* Pages of [p, p + n) that are in memory. */
+static size_t count_resident(void *p, size_t n)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), n_page = n / page, sum = 0;
+    unsigned char *here = calloc(n_page, 1);
+    assert_non_null(here);
+    assert_int_equal(mincore(p, n, here), 0);
+    for (size_t i = 0; i < n_page; i++)
+        sum += here[i] & 1;
+    free(here);
+    return sum;
+}
+
+/* Pages of keys and values come when a step stores there, or while nothing waits; what was stored stays. */
+static void pages_come_late(void **state)
+{
+    struct model m;
+    struct qr_pool *pool;
+    struct qr_exec *exec;
+    struct qr_err err;
+    struct qr_exec_limits many = limits;
+    (void)state;
+    model_make(&m);
+    many.n_block = 65536; /* 64 MiB: a mapping of its own */
+    assert_int_equal(qr_pool_create(2, &pool, &err), QR_OK);
+    assert_int_equal(qr_cpu_exec_create(m.plan, &many, qr_isa_best(), pool, &exec, &err), QR_OK);
+    struct qr_kv kv = ((struct qr_cpu_exec *)exec)->kv;
+    size_t bytes = (size_t)many.n_block * kv.block_bytes, all = bytes / (size_t)sysconf(_SC_PAGESIZE), n = 1;
+    assert_true(count_resident(kv.data, bytes) < all / 8);
+    memset(kv.data + bytes / 2, 7, 5000);
+    assert_true(qr_exec_prepare(exec));
+    assert_true(count_resident(kv.data, bytes) < all / 8); /* a little at a time */
+    for (; qr_exec_prepare(exec); n++)
+        assert_true(n < 10000);
+    assert_int_equal(count_resident(kv.data, bytes), all);
+    for (size_t i = 0; i < bytes; i += 997)
+        assert_int_equal(kv.data[i], i >= bytes / 2 && i < bytes / 2 + 5000 ? 7 : 0);
+    assert_false(qr_exec_prepare(exec));
+    qr_exec_destroy(exec);
+    qr_pool_destroy(pool);
+    model_free(&m);
+}
+
 static void isa_choice(void **state)
 {
     struct qr_err err;
@@ -304,6 +350,7 @@ int main(void)
         cmocka_unit_test(runs),
         cmocka_unit_test(refuses_bad_steps),
         cmocka_unit_test(refuses_bad_limits),
+        cmocka_unit_test(pages_come_late),
         cmocka_unit_test(isa_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,14 @@ static enum qr_status collect(struct qr_exec *exec, struct qr_result *result, st
     return QR_OK;
 }
 
+static bool prepare(struct qr_exec *exec)
+{
+    struct fake *f = (struct fake *)exec;
+    usleep(200);
+    f->n_prepared++;
+    return --f->to_prepare > 0;
+}
+
 static void destroy(struct qr_exec *exec)
 {
     struct fake *f = (struct fake *)exec;
@@ -94,7 +102,8 @@ static void destroy(struct qr_exec *exec)
     free(f);
 }
 
-static const struct qr_exec_ops ops = {.name = "fake", .submit = submit, .collect = collect, .destroy = destroy};
+static const struct qr_exec_ops ops = {
+    .name = "fake", .submit = submit, .collect = collect, .prepare = prepare, .destroy = destroy};
 
 struct fake *fake_exec(struct qr_exec_limits limits)
 {

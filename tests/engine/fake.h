@@ -14,11 +14,13 @@ struct fake {
     float *logits; /* [max_row, FAKE_VOCAB] */
     int n_row;
     atomic_int n_step;
-    atomic_int delay_us;  /* a step takes that long */
-    atomic_int fail_step; /* the step with that number (from 1) is refused; 0: none */
-    atomic_bool hold;     /* a step waits while it is set */
-    atomic_bool poison;   /* a context that ends with FAKE_POISON gives NaN */
-    atomic_int bad;       /* promises of exec.h that were broken */
+    atomic_int delay_us;   /* a step takes that long */
+    atomic_int fail_step;  /* the step with that number (from 1) is refused; 0: none */
+    atomic_bool hold;      /* a step waits while it is set */
+    atomic_bool poison;    /* a context that ends with FAKE_POISON gives NaN */
+    atomic_int to_prepare; /* preparations that are left */
+    atomic_int n_prepared;
+    atomic_int bad; /* promises of exec.h that were broken */
 };
 
 /* The logits after these tokens. */

@@ -60,6 +60,33 @@ static void the_answer_is_that_of_the_model(void **state)
     qr_engine_destroy(engine);
 }
 
+/* What an executor prepares while nothing waits holds no request up, and ends. */
+static void preparations_wait_for_requests(void **state)
+{
+    struct fake *fake = fake_exec(crowded);
+    struct qr_engine *engine;
+    struct answer a;
+    int32_t id = 1;
+    (void)state;
+    assert_non_null(fake);
+    fake->to_prepare = 1 << 30; /* at 200 us each, two days */
+    struct qr_engine_parts parts = fake_parts(&fake->head, crowded);
+    assert_int_equal(qr_engine_start(&parts, &engine, NULL), QR_OK);
+    while (!fake->n_prepared)
+        usleep(500);
+    struct qr_request r = ask_request(&id, 1, 20);
+    r.sampling.ignore_eos = true;
+    ask_alone(engine, &r, &a);
+    assert_int_equal(a.n, 20);
+    answer_free(&a);
+    fake->to_prepare = 5;
+    while (fake->to_prepare > 0)
+        usleep(500);
+    usleep(20000);
+    assert_int_equal(fake->to_prepare, 0); /* not called again */
+    qr_engine_destroy(engine);
+}
+
 static void prompt_logprobs_from_a_position(void **state)
 {
     struct fake *fake;
@@ -379,10 +406,15 @@ static void destroying_wakes_a_reader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_answer_is_that_of_the_model),  cmocka_unit_test(prompt_logprobs_from_a_position),
-        cmocka_unit_test(choices_are_as_many_as_asked_for), cmocka_unit_test(where_an_answer_ends),
-        cmocka_unit_test(bad_fields_are_refused),           cmocka_unit_test(a_cancelled_request_ends_at_once),
-        cmocka_unit_test(a_failure_ends_one_request),       cmocka_unit_test(a_full_queue_says_so),
+        cmocka_unit_test(the_answer_is_that_of_the_model),
+        cmocka_unit_test(preparations_wait_for_requests),
+        cmocka_unit_test(prompt_logprobs_from_a_position),
+        cmocka_unit_test(choices_are_as_many_as_asked_for),
+        cmocka_unit_test(where_an_answer_ends),
+        cmocka_unit_test(bad_fields_are_refused),
+        cmocka_unit_test(a_cancelled_request_ends_at_once),
+        cmocka_unit_test(a_failure_ends_one_request),
+        cmocka_unit_test(a_full_queue_says_so),
         cmocka_unit_test(destroying_wakes_a_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
