@@ -140,6 +140,7 @@ gpu-bench: $(B)/quire
 	$(B)/quire bench latency $(GPU_MODEL) --device cuda --input-len 1024 --max-num-batched-tokens 4096
 	$(B)/quire bench throughput $(GPU_MODEL) --device cuda --max-num-seqs 256 --max-num-batched-tokens 4096
 	$(B)/quire bench ablate $(GPU_MODEL)
+	$(B)/quire bench kernels --device cuda
 
 # ---------------------------------------------------------------- style
 SOURCES := $(sort $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] examples/*.[ch]))

@@ -1,4 +1,4 @@
-/* bench_kernels.c - each CPU kernel: error against plain C, rate, share of what the machine gives. */
+/* bench_kernels.c - each kernel of the CPU or of a GPU: error against plain C, rate, share of what the machine gives. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,11 +6,13 @@
 #include "cli/session.h"
 #include "cli/ui.h"
 #include "cpu/bench.h"
+#include "cuda/bench.h"
+#include "cuda/cuda.h"
 
 struct kernels {
     int64_t n_thread;
     double seconds;
-    const char *isa;
+    const char *isa, *device;
     bool json;
 };
 
@@ -31,40 +33,49 @@ static bool on_progress(void *ctx, int done, int total)
     return !cli_interrupted;
 }
 
-static void print_json(const struct qr_bench_peak *peak, const char *isa, const struct qr_bench_row *row, int n)
+static json_t *json_of(const struct qr_bench_row *row, int n)
 {
     json_t *rows = json_array();
-    for (int i = 0; i < n; i++)
-        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f}", "kernel", row[i].kernel,
-                                              "variant", row[i].variant, "shape", row[i].shape, "tokens",
-                                              row[i].n_token, "us", row[i].seconds * 1e6, "gb_s", row[i].gb_s,
-                                              "gflop_s", row[i].gflop_s, "share", row[i].share, "error", row[i].error));
-    json_t *root = json_pack("{s:s, s:{s:f, s:f, s:f}, s:o}", "isa", isa, "peak", "read_gb_s", peak->read_gb_s,
-                             "f32_gflop_s", peak->f32_gflop_s, "i16_gflop_s", peak->i16_gflop_s, "kernels", rows);
+    for (int i = 0; i < n; i++) {
+        json_t *one =
+            json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f}", "kernel", row[i].kernel, "variant",
+                      row[i].variant, "shape", row[i].shape, "tokens", row[i].n_token, "us", row[i].seconds * 1e6,
+                      "gb_s", row[i].gb_s, "gflop_s", row[i].gflop_s, "share", row[i].share, "error", row[i].error);
+        if (row[i].peer > 0)
+            json_object_set_new(one, "peer_us", json_real(row[i].peer * 1e6));
+        json_array_append_new(rows, one);
+    }
+    return rows;
+}
+
+static void print_json(json_t *root)
+{
     json_dumpf(root, stdout, JSON_PRESERVE_ORDER);
     putchar('\n');
     json_decref(root);
 }
 
-static void print_table(const struct qr_bench_peak *peak, const char *isa, const struct qr_bench_row *row, int n)
+/* giga: whether products are told in GFLOP/s, else in TFLOP/s; peer: a column for it, or NULL. */
+static void print_table(const struct qr_bench_row *row, int n, bool giga, const char *peer)
 {
-    printf("%s: reads %.1f GB/s, fp32 %.0f GFLOP/s, int16 %.0f GOP/s\n\n", isa, peak->read_gb_s, peak->f32_gflop_s,
-           peak->i16_gflop_s);
-    printf("%-12s %-10s %-22s %6s %10s %8s %9s %7s %9s\n", "kernel", "type", "shape", "tokens", "us", "GB/s", "GFLOP/s",
-           "share", "error");
+    printf("%-12s %-10s %-22s %6s %10s %8s %9s %7s %9s", "kernel", "type", "shape", "tokens", "us", "GB/s",
+           giga ? "GFLOP/s" : "TFLOP/s", "share", "error");
+    printf(peer ? "  %s, us\n" : "\n", peer);
     for (int i = 0; i < n; i++) {
         printf("%-12s %-10s %-22s %6d %10.1f %8.1f ", row[i].kernel, row[i].variant, row[i].shape, row[i].n_token,
                row[i].seconds * 1e6, row[i].gb_s);
-        char rate[16] = "-", share[16] = "-"; /* 0 where a figure says nothing */
+        char rate[16] = "-", share[16] = "-", other[16] = ""; /* "-" where a figure says nothing */
         if (row[i].gflop_s > 0)
-            snprintf(rate, sizeof rate, "%.1f", row[i].gflop_s);
+            snprintf(rate, sizeof rate, "%.1f", row[i].gflop_s * (giga ? 1 : 1e-3));
         if (row[i].share > 0)
             snprintf(share, sizeof share, "%.0f%%", row[i].share * 100);
-        printf("%9s %7s %9.1e\n", rate, share, row[i].error);
+        if (row[i].peer > 0)
+            snprintf(other, sizeof other, "  %10.1f", row[i].peer * 1e6);
+        printf("%9s %7s %9.1e%s\n", rate, share, row[i].error, other);
     }
 }
 
-static int measure(const struct kernels *k, enum qr_isa isa)
+static int measure_cpu(const struct kernels *k, enum qr_isa isa)
 {
     struct qr_err err;
     struct qr_pool *pool;
@@ -83,8 +94,52 @@ static int measure(const struct kernels *k, enum qr_isa isa)
         return CLI_INTERRUPTED;
     if (status != QR_OK)
         return cli_fail(&err);
-    (k->json ? print_json : print_table)(&peak, qr_isa_name(isa), row, n);
+    if (k->json) {
+        print_json(json_pack("{s:s, s:{s:f, s:f, s:f}, s:o}", "isa", qr_isa_name(isa), "peak", "read_gb_s",
+                             peak.read_gb_s, "f32_gflop_s", peak.f32_gflop_s, "i16_gflop_s", peak.i16_gflop_s,
+                             "kernels", json_of(row, n)));
+        return CLI_OK;
+    }
+    printf("%s: reads %.1f GB/s, fp32 %.0f GFLOP/s, int16 %.0f GOP/s\n\n", qr_isa_name(isa), peak.read_gb_s,
+           peak.f32_gflop_s, peak.i16_gflop_s);
+    print_table(row, n, true, NULL);
     return CLI_OK;
+}
+
+static int measure_gpu(const struct kernels *k)
+{
+    struct qr_err err;
+    struct cli_progress progress;
+    struct qr_cuda_peak peak;
+    struct qr_bench_row row[QR_BENCH_MAX];
+    int n;
+    cli_catch_interrupt();
+    cli_progress_start(&progress, "measuring", "kernels");
+    enum qr_status status = qr_cuda_bench_kernels(0, k->seconds, on_progress, &progress, &peak, row, &n, &err);
+    cli_progress_end(&progress);
+    if (status == QR_CANCELLED)
+        return CLI_INTERRUPTED;
+    if (status != QR_OK)
+        return cli_fail(&err);
+    if (k->json) {
+        print_json(json_pack("{s:s, s:s, s:{s:f, s:f}, s:o}", "device", peak.device, "peer", peak.peer, "peak",
+                             "read_gb_s", peak.read_gb_s, "bf16_gflop_s", peak.bf16_gflop_s, "kernels",
+                             json_of(row, n)));
+        return CLI_OK;
+    }
+    printf("%s: reads %.0f GB/s, bf16 products %.0f TFLOP/s (the best measured here)\n\n", peak.device, peak.read_gb_s,
+           peak.bf16_gflop_s * 1e-3);
+    print_table(row, n, false, peak.peer[0] ? peak.peer : NULL);
+    return CLI_OK;
+}
+
+/* Which device: 1 a GPU, 0 the CPU, -1 neither name. Options that are the CPU's mean the CPU. */
+static int choose_gpu(const struct kernels *k)
+{
+    int n;
+    if (!k->device || strcmp(k->device, "auto") == 0)
+        return !k->isa && !k->n_thread && qr_cuda_count(&n, NULL) == QR_OK;
+    return strcmp(k->device, "cuda") == 0 ? 1 : strcmp(k->device, "cpu") == 0 ? 0 : -1;
 }
 
 int bench_kernels(const struct cli_command *command, int argc, char **argv)
@@ -92,6 +147,7 @@ int bench_kernels(const struct cli_command *command, int argc, char **argv)
     struct kernels k = {.seconds = 0.1};
     struct cli_positional words;
     const struct cli_option own[] = {
+        {"--device", NULL, CLI_TEXT, "NAME", "cpu, cuda or auto (default)", &k.device, 0, 0},
         {"--threads", "-t", CLI_INT, "N", "CPU threads (default: all CPUs)", &k.n_thread, 0, 256},
         {"--seconds", NULL, CLI_REAL, "X", "for each kernel (default: 0.1)", &k.seconds, 0.001, 60},
         {"--isa", NULL, CLI_TEXT, "NAME", "c, avx2 or avx512 (default: the best that runs here)", &k.isa, 0, 0},
@@ -102,6 +158,14 @@ int bench_kernels(const struct cli_command *command, int argc, char **argv)
     int code = cli_parse(command, groups, argc, argv, &words, 0);
     if (code != CLI_GO_ON)
         return code;
+    const int gpu = choose_gpu(&k);
+    if (gpu < 0)
+        return cli_usage_error(command, "--device %s is unknown: cpu, cuda or auto", k.device);
+    if (gpu > 0 && (k.isa || k.n_thread))
+        return cli_usage_error(command, "%s is an option of the CPU's kernels, not of --device cuda",
+                               k.isa ? "--isa" : "--threads");
+    if (gpu > 0)
+        return measure_gpu(&k);
     enum qr_isa isa = qr_isa_best();
     if (k.isa) {
         for (isa = QR_ISA_C; isa < QR_N_ISA && strcmp(qr_isa_name(isa), k.isa) != 0;)
@@ -109,5 +173,5 @@ int bench_kernels(const struct cli_command *command, int argc, char **argv)
         if (isa == QR_N_ISA)
             return cli_usage_error(command, "--isa %s is unknown: c, avx2 or avx512", k.isa);
     }
-    return measure(&k, isa);
+    return measure_cpu(&k, isa);
 }

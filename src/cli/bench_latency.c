@@ -7,6 +7,7 @@
 #include "cli/bench.h"
 #include "cli/generate.h"
 #include "cli/ui.h"
+#include "cuda/bench.h"
 #include "engine/model.h"
 #include "plan/exec.h"
 
@@ -160,7 +161,9 @@ static void report(const struct latency *b, const struct run *runs)
     double context = (double)b->input_len + (double)b->output_len / 2; /* the mean over the run */
     double kv = (double)facts.kv_bytes_per_token * context * batch;
     double bandwidth = step > 0 ? ((double)facts.weight_bytes_per_step + kv) / step / 1e9 : 0;
-    double peak = bench_read_bandwidth((int)b->session.n_thread) / 1e9;
+    double peak =
+        (strcmp(facts.device, "cuda") == 0 ? qr_cuda_bench_read(0) : bench_read_bandwidth((int)b->session.n_thread)) /
+        1e9;
     double prefill_rate = prefill > 0 ? batch * (double)b->input_len / prefill : 0;
     double decode_rate = step > 0 ? batch / step : 0;
     if (b->json) {
@@ -184,8 +187,11 @@ static void report(const struct latency *b, const struct run *runs)
            facts.device, (long long)b->batch, (long long)b->input_len, (long long)b->output_len, (long long)b->repeat);
     printf("  first token   %9.2f ms\n  prefill       %9.1f tok/s\n  decode        %9.1f tok/s, %.0f us a step\n",
            ttft * 1e3, prefill_rate, decode_rate, step * 1e6);
-    printf("  read a step   %9.1f MB weights + %.1f MB KV: %.1f GB/s, %.0f%% of the %.1f GB/s that reading reaches\n",
-           (double)facts.weight_bytes_per_step / 1e6, kv / 1e6, bandwidth, peak > 0 ? bandwidth / peak * 100 : 0, peak);
+    printf("  read a step   %9.1f MB weights + %.1f MB KV: %.1f GB/s", (double)facts.weight_bytes_per_step / 1e6,
+           kv / 1e6, bandwidth);
+    if (peak > 0)
+        printf(", %.0f%% of the %.1f GB/s that reading reaches", bandwidth / peak * 100, peak);
+    putchar('\n');
     if (b->second > 0)
         printf("  second turn   %9.2f ms to its first token, %.0f of %lld prompt tokens from the cache; the first turn "
                "took %.1f "

@@ -36,7 +36,8 @@ static const struct cli_command commands[] = {
     {"bench", "latency|throughput|kernels|serve|ablate [MODEL] [options]", "measure speed",
      "latency: time to the first token and tokens a second, for one request or --batch of them.\n"
      "throughput: tokens a second over a set of requests of mixed lengths, and how long each waits.\n"
-     "kernels: each CPU kernel: its error against plain C, its rate and its share of what the machine can do.\n"
+     "kernels: each kernel of the CPU or of a GPU: its error against plain C, its rate and its share of what\n"
+     "the machine can do.\n"
      "serve: a load of streamed requests on a running OpenAI server, any one (--url), and what its clients see.\n"
      "ablate: on a GPU, what each fusion is worth under stream launches and under graphs, and where the time goes.",
      cmd_bench},

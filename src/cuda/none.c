@@ -1,5 +1,6 @@
 /* none.c - the CUDA executor of a build without nvcc: every call says so. */
 #include <string.h>
+#include "cuda/bench.h"
 #include "cuda/cuda.h"
 
 static enum qr_status none(struct qr_err *err)
@@ -75,5 +76,21 @@ const char *qr_cuda_no_decode(const struct qr_exec *exec)
 uint64_t qr_cuda_launches(const struct qr_exec *exec)
 {
     (void)exec;
+    return 0;
+}
+
+enum qr_status qr_cuda_bench_kernels(int device, double seconds, bool (*progress)(void *ctx, int done, int total), void *ctx,
+                                     struct qr_cuda_peak *peak, struct qr_bench_row row[QR_BENCH_MAX], int *n,
+                                     struct qr_err *err)
+{
+    (void)device, (void)seconds, (void)progress, (void)ctx, (void)row;
+    memset(peak, 0, sizeof *peak);
+    *n = 0;
+    return none(err);
+}
+
+double qr_cuda_bench_read(int device)
+{
+    (void)device;
     return 0;
 }

@@ -1,6 +1,6 @@
 // layout.cu - one packed weight and one page format for every number of tokens: equal bits, and what they cost (docs/LAYOUT.md).
 //
-//   nvcc -gencode=arch=compute_90a,code=sm_90a -O3 -std=c++17 -Isrc tests/cuda/layout.cu -o build/layout -ldl && build/layout
+//   nvcc -gencode=arch=compute_90a,code=sm_90a -O3 -std=c++17 -Iinclude -Isrc tests/cuda/layout.cu src/cuda/peer.cu -o build/layout -ldl && build/layout
 //
 // QUICK=1 in the environment: small sizes, no timing (for compute-sanitizer).
 // Arguments choose parts: linear, sweep (linear with other cuts), attention; none: linear and attention. Exit 0: all bits equal.
