@@ -22,7 +22,9 @@ enum qr_status qr_arch_set_rope(const struct qr_weights *weights, int32_t contex
         factors = context > c->rope.original_max_len ? &weights->rope_long : &weights->rope_short;
     plan->inv_freq = inv_freq;
     plan->rope_scale = qr_rope_scale(&c->rope, c->max_len);
-    QR_TRY(qr_rope_inv_freq(&c->rope, c->head_dim, context, factors, inv_freq, err));
+    for (int32_t i = 0; i < c->head_dim / 2; i++)
+        inv_freq[i] = 0; /* of pairs that stand still */
+    QR_TRY(qr_rope_inv_freq(&c->rope, qr_config_rope_dim(c), context, factors, inv_freq, err));
     if (c->rope_local.theta == 0)
         return QR_OK;
     plan->inv_freq_local = local;

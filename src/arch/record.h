@@ -54,7 +54,7 @@ int qr_rec_gather(struct rec *r, const char *name, int x);
 
 /* rope.c: frequencies of a head, for sequences of up to `context` tokens (longrope), divided by factors where there are any
  * (NULL or data NULL: none); and what cos and sin are multiplied by, max_len being the model's. */
-enum qr_status qr_rope_inv_freq(const struct qr_rope *rope, int32_t head_dim, int32_t context,
+enum qr_status qr_rope_inv_freq(const struct qr_rope *rope, int32_t dim, int32_t context,
                                 const struct qr_vector *factors, float *inv_freq, struct qr_err *err);
 float qr_rope_scale(const struct qr_rope *rope, int32_t max_len);
 #endif

@@ -1,4 +1,5 @@
-/* rope.c - the angle of each pair of a head: inv_freq[i] = theta^(-2i/head_dim), stretched as the config says.
+/* rope.c - the angle of each pair of a head: inv_freq[i] = theta^(-2i/dim) where dim numbers turn, stretched as the
+ * config says.
  *
  * Sources: Su et al., RoFormer, 2021 (default); Chen et al., Extending Context Window via Positional Interpolation,
  * 2023 (linear); the Llama 3.1 model card (llama3); Peng et al., YaRN, 2023; Ding et al., LongRoPE, 2024; transformers'
@@ -23,21 +24,21 @@ static double llama3(const struct qr_rope *rope, double freq)
 }
 
 /* YaRN, equation 17: the pair, as a real number, that turns so many times over the trained context. */
-static double pair_of_turns(const struct qr_rope *rope, int32_t head_dim, double turns)
+static double pair_of_turns(const struct qr_rope *rope, int32_t dim, double turns)
 {
-    return head_dim * log(rope->original_max_len / (turns * TWO_PI)) / (2 * log(rope->theta));
+    return dim * log(rope->original_max_len / (turns * TWO_PI)) / (2 * log(rope->theta));
 }
 
 /* Pairs before beta_fast's are kept, those behind beta_slow's stretched by factor, a line between. */
-static double yarn(const struct qr_rope *rope, int32_t head_dim, int i, double freq)
+static double yarn(const struct qr_rope *rope, int32_t dim, int i, double freq)
 {
-    double low = pair_of_turns(rope, head_dim, rope->beta_fast), high = pair_of_turns(rope, head_dim, rope->beta_slow);
+    double low = pair_of_turns(rope, dim, rope->beta_fast), high = pair_of_turns(rope, dim, rope->beta_slow);
     if (!rope->no_truncate) {
         low = floor(low);
         high = ceil(high);
     }
     low = fmax(low, 0);
-    high = fmin(high, head_dim - 1);
+    high = fmin(high, dim - 1);
     if (low == high)
         high += 0.001;
     double stretched = fmin(fmax((i - low) / (high - low), 0), 1);
@@ -64,23 +65,23 @@ float qr_rope_scale(const struct qr_rope *rope, int32_t max_len)
     return factor <= 1 ? 1 : (float)sqrt(1 + log(factor) / log(rope->original_max_len));
 }
 
-enum qr_status qr_rope_inv_freq(const struct qr_rope *rope, int32_t head_dim, int32_t context,
+enum qr_status qr_rope_inv_freq(const struct qr_rope *rope, int32_t dim, int32_t context,
                                 const struct qr_vector *factors, float *inv_freq, struct qr_err *err)
 {
-    int n = head_dim / 2;
+    int n = dim / 2;
     bool divided = factors && factors->data != NULL;
     if (divided && factors->n != (uint32_t)n)
-        return qr_fail(err, QR_FORMAT, "%s has %u factors; heads of %d need %d", factors->name, factors->n, head_dim,
-                       n);
+        return qr_fail(err, QR_FORMAT, "%s has %u factors; heads of which %d numbers turn need %d", factors->name,
+                       factors->n, dim, n);
     const float *stretch = context > rope->original_max_len ? rope->long_factor : rope->short_factor;
     for (int i = 0; i < n; i++) {
-        double freq = pow(rope->theta, -2.0 * i / head_dim);
+        double freq = pow(rope->theta, -2.0 * i / dim);
         if (rope->kind == QR_ROPE_LINEAR)
             freq /= rope->factor;
         else if (rope->kind == QR_ROPE_LLAMA3)
             freq = llama3(rope, freq);
         else if (rope->kind == QR_ROPE_YARN)
-            freq = yarn(rope, head_dim, i, freq);
+            freq = yarn(rope, dim, i, freq);
         else if (rope->kind == QR_ROPE_LONGROPE && rope->n_factor == n)
             freq /= (double)stretch[i];
         if (divided)

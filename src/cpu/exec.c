@@ -130,15 +130,15 @@ static enum qr_status bind_weights(struct qr_cpu_exec *self, struct qr_err *err)
     return QR_OK;
 }
 
-/* Positions [p0, p1) of a table. */
+/* Positions [p0, p1) of a table. What stands still (frequency 0, Phi-4-mini's second part of a head) is not scaled either. */
 static void fill_table(const float *inv_freq, int64_t half, double scale, int64_t p0, int64_t p1, float *cosine,
                        float *sine)
 {
     for (int64_t p = p0; inv_freq && p < p1; p++)
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)p * (double)inv_freq[i];
-            cosine[p * half + i] = (float)(cos(angle) * scale);
-            sine[p * half + i] = (float)(sin(angle) * scale);
+            double angle = (double)p * (double)inv_freq[i], times = inv_freq[i] != 0 ? scale : 1;
+            cosine[p * half + i] = (float)(cos(angle) * times);
+            sine[p * half + i] = (float)(sin(angle) * times);
         }
 }
 

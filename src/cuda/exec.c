@@ -254,8 +254,9 @@ static void fill_tables(void *ctx, int worker, int n_worker)
     for (int64_t p = t->n * worker / n_worker; p < t->n * (worker + 1) / n_worker; p++)
         for (int64_t i = 0; i < half; i++) {
             double angle = (double)p * (double)t->inv_freq[i];
-            t->cosines[p * half + i] = (float)(cos(angle) * t->scale);
-            t->sines[p * half + i] = (float)(sin(angle) * t->scale);
+            double times = t->inv_freq[i] != 0 ? t->scale : 1; /* what stands still is not scaled either */
+            t->cosines[p * half + i] = (float)(cos(angle) * times);
+            t->sines[p * half + i] = (float)(sin(angle) * times);
         }
 }
 

@@ -40,6 +40,11 @@ bool qr_config_has_window(const struct qr_config *config, int32_t layer)
            (config->window_period == 0 || (layer + 1) % config->window_period != 0);
 }
 
+int32_t qr_config_rope_dim(const struct qr_config *config)
+{
+    return config->rope_dim != 0 ? config->rope_dim : config->head_dim;
+}
+
 /* Caps: several times what the largest published models of these families have, and small enough that a product
  * of any two, in bytes, is far from 2^63. */
 #define MAX_LAYER    4096
@@ -76,11 +81,12 @@ static enum qr_status check_yarn(const struct qr_rope *rope, struct qr_err *err)
     return QR_OK;
 }
 
-static enum qr_status check_longrope(const struct qr_rope *rope, int32_t head_dim, struct qr_err *err)
+static enum qr_status check_longrope(const struct qr_rope *rope, int32_t dim, struct qr_err *err)
 {
-    if (rope->n_factor != 0 && rope->n_factor != head_dim / 2)
-        return qr_fail(err, QR_INVALID, "the model's config: longrope has %d factors; heads of %d need %d",
-                       rope->n_factor, head_dim, head_dim / 2);
+    if (rope->n_factor != 0 && rope->n_factor != dim / 2)
+        return qr_fail(err, QR_INVALID,
+                       "the model's config: longrope has %d factors; heads of which %d numbers turn need %d",
+                       rope->n_factor, dim, dim / 2);
     for (int32_t i = 0; i < rope->n_factor; i++) {
         QR_TRY(above_zero("a short_factor", (double)rope->short_factor[i], 1e6, err));
         QR_TRY(above_zero("a long_factor", (double)rope->long_factor[i], 1e6, err));
@@ -88,7 +94,7 @@ static enum qr_status check_longrope(const struct qr_rope *rope, int32_t head_di
     return QR_OK;
 }
 
-static enum qr_status check_rope(const struct qr_rope *rope, int32_t head_dim, struct qr_err *err)
+static enum qr_status check_rope(const struct qr_rope *rope, int32_t dim, struct qr_err *err)
 {
     QR_TRY(above_zero("rope_theta", rope->theta, 1e12, err));
     if (rope->kind == QR_ROPE_DEFAULT || rope->kind == QR_ROPE_DYNAMIC)
@@ -103,7 +109,7 @@ static enum qr_status check_rope(const struct qr_rope *rope, int32_t head_dim, s
     if (rope->kind == QR_ROPE_YARN)
         return check_yarn(rope, err);
     if (rope->kind == QR_ROPE_LONGROPE)
-        return check_longrope(rope, head_dim, err);
+        return check_longrope(rope, dim, err);
     QR_TRY(above_zero("low_freq_factor", rope->low_freq_factor, 1e6, err));
     QR_TRY(above_zero("high_freq_factor", rope->high_freq_factor, 1e6, err));
     if (!(rope->low_freq_factor < rope->high_freq_factor)) /* their difference is divided by */
@@ -160,7 +166,16 @@ enum qr_status qr_config_check(const struct qr_config *config, struct qr_err *er
     QR_TRY(above_zero("rms_norm_eps", (double)config->norm_eps, 1, err));
     QR_TRY(in_range("sliding_window", config->window, 0, MAX_LEN, err));
     QR_TRY(in_range("max_window_layers", config->window_from, 0, MAX_LEN, err));
-    QR_TRY(check_rope(&config->rope, config->head_dim, err));
+    QR_TRY(in_range("the numbers of a head that rope turns", config->rope_dim, 0, config->head_dim, err));
+    if (config->rope_dim % 2 != 0)
+        return qr_fail(err, QR_INVALID, "the model's config: rope turns %d numbers of a head; it turns pairs",
+                       config->rope_dim);
+    if (qr_config_rope_dim(config) != config->head_dim && config->arch != QR_ARCH_PHI3)
+        return qr_fail(err, QR_UNSUPPORTED,
+                       "the model's config: rope turns %d of the %d numbers of a head (partial_rotary_factor); quire "
+                       "turns whole heads, but in Phi-3's family",
+                       config->rope_dim, config->head_dim);
+    QR_TRY(check_rope(&config->rope, qr_config_rope_dim(config), err));
     QR_TRY(check_family(config, err));
     return check_tokens(config, err);
 }

@@ -52,6 +52,7 @@ struct qr_config {
     int32_t n_embd; /* hidden_size */
     int32_t n_head, n_kv_head;
     int32_t head_dim; /* need not be n_embd / n_head */
+    int32_t rope_dim; /* rope turns the first so many numbers of a head (Phi-4-mini); 0: all */
     int32_t n_ff;     /* intermediate_size */
     int32_t n_vocab;  /* rows of the embedding */
     int32_t max_len;  /* max_position_embeddings */
@@ -79,9 +80,10 @@ struct qr_config {
     int gen_top_k;
 };
 
-const char *qr_arch_name(enum qr_arch arch);           /* "qwen2" */
-const char *qr_arch_names(void);                       /* all of them, for messages */
-const char *qr_rope_kind_name(enum qr_rope_kind kind); /* "yarn" */
+const char *qr_arch_name(enum qr_arch arch);                /* "qwen2" */
+const char *qr_arch_names(void);                            /* all of them, for messages */
+const char *qr_rope_kind_name(enum qr_rope_kind kind);      /* "yarn" */
+int32_t qr_config_rope_dim(const struct qr_config *config); /* head_dim where the whole head turns */
 bool qr_config_has_window(const struct qr_config *config, int32_t layer);
 
 /* config: parsed config.json; generation: parsed generation_config.json or NULL. Refuses what quire does not know by name

@@ -84,9 +84,9 @@ static enum qr_status read_sizes(const struct qr_gguf *gguf, struct qr_config *o
     if (value_length != out->head_dim)
         return qr_fail(err, QR_UNSUPPORTED, "keys have %d numbers a head and values %d; quire wants them equal",
                        out->head_dim, value_length);
-    if (n_rot != out->head_dim)
-        return qr_fail(err, QR_UNSUPPORTED, "rope turns %d of the %d numbers of a head; quire turns whole heads only",
-                       n_rot, out->head_dim);
+    if (n_rot == 0)
+        return qr_fail(err, QR_INVALID, "GGUF key \"%s\" is 0", key_of(out, "rope.dimension_count", key));
+    out->rope_dim = n_rot == out->head_dim ? 0 : n_rot;
     QR_TRY(qr_gguf_real(gguf, key_of(out, "attention.layer_norm_rms_epsilon", key), &eps, NULL, err));
     out->norm_eps = (float)eps;
     return read_vocab(gguf, out, err);

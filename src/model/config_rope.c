@@ -129,20 +129,27 @@ static enum qr_status read_scaling(const json_t *scaling, int64_t original, stru
     return QR_OK;
 }
 
-static enum qr_status whole_head(const json_t *object, struct qr_err *err)
+/* int(head_dim * partial_rotary_factor), as transformers has it. */
+static enum qr_status read_part(const json_t *object, struct qr_config *out, struct qr_err *err)
 {
     double part = 1;
 
     QR_TRY(qr_json_real(object, "partial_rotary_factor", 0, 1e9, &part, err));
+    if (!(part > 0 && part <= 1) || (int32_t)(out->head_dim * part) < 2)
+        return qr_fail(
+            err, QR_INVALID,
+            "partial_rotary_factor is %g; of a head of %d numbers it must leave 2 or more, and not more than all", part,
+            out->head_dim);
     if (part != 1)
-        return qr_fail(err, QR_UNSUPPORTED, "partial_rotary_factor is %g; quire turns whole heads only", part);
+        out->rope_dim = (int32_t)(out->head_dim * part);
     return QR_OK;
 }
 
-static enum qr_status read_object(const json_t *object, int64_t original, struct qr_rope *rope, struct qr_err *err)
+static enum qr_status read_object(const json_t *object, int64_t original, struct qr_rope *rope, struct qr_config *out,
+                                  struct qr_err *err)
 {
     QR_TRY(qr_json_real(object, "rope_theta", 0, 1e12, &rope->theta, err));
-    QR_TRY(whole_head(object, err));
+    QR_TRY(read_part(object, out, err));
     return read_scaling(object, original, rope, err);
 }
 
@@ -152,8 +159,8 @@ static enum qr_status read_both(const json_t *object, int64_t original, struct q
     if (out->rope_local.theta == 0)
         return qr_fail(err, QR_UNSUPPORTED, "it differs by layer, which quire does not know for %s models",
                        qr_arch_name(out->arch));
-    QR_TRY(read_object(json_object_get(object, "full_attention"), original, &out->rope, err));
-    return read_object(json_object_get(object, "sliding_attention"), original, &out->rope_local, err);
+    QR_TRY(read_object(json_object_get(object, "full_attention"), original, &out->rope, out, err));
+    return read_object(json_object_get(object, "sliding_attention"), original, &out->rope_local, out, err);
 }
 
 enum qr_status qr_config_rope_from_hf(const json_t *config, struct qr_config *out, struct qr_err *err)
@@ -166,7 +173,7 @@ enum qr_status qr_config_rope_from_hf(const json_t *config, struct qr_config *ou
     if (out->rope_local.theta != 0)
         QR_TRY(qr_json_real(config, "rope_local_base_freq", 0, 1e12, &out->rope_local.theta, err));
     QR_TRY(qr_json_int(config, "original_max_position_embeddings", 1, INT32_MAX, &original, err));
-    QR_TRY(whole_head(config, err));
+    QR_TRY(read_part(config, out, err));
     for (int i = 0; i < 2; i++) {
         const json_t *scaling = json_object_get(config, spelling[i]);
 
@@ -178,7 +185,7 @@ enum qr_status qr_config_rope_from_hf(const json_t *config, struct qr_config *ou
             json_is_object(json_object_get(scaling, "sliding_attention")))
             status = read_both(scaling, original, out, err);
         else
-            status = read_object(scaling, original, &out->rope, err);
+            status = read_object(scaling, original, &out->rope, out, err);
         if (status != QR_OK)
             return qr_err_prefix(err, status, "\"%s\"", spelling[i]);
         break;

@@ -66,6 +66,7 @@ static const struct shape shapes[] = {
     {"tiny-gemma2",  GEMM2,  4,    64,  4, 2,  32,   160,    320, 1,   2048, 1e-6f,   10000, TINY_BOS_IDS, 0,    0, 24},
     {"tiny-gemma3",  GEMM3,  7,    64,  4, 2,  32,   160,    320, 1,   2048, 1e-6f,     1e6, TINY_BOS_IDS, 0,    0, 24},
     {"tiny-phi3",    PHI_3,  2,    64,  4, 2,  16,   160,    320, 0,   2048, 1e-5f,   10000, TINY_BOS_IDS, 0,    0, 24},
+    {"tiny-phi4",    PHI_3,  2,    64,  4, 2,  16,   160,    320, 1,   2048, 1e-5f,   10000, TINY_BOS_IDS, 0,    0,  0},
 };
 /* clang-format on */
 #define N_SHAPE (sizeof shapes / sizeof shapes[0])
@@ -88,6 +89,8 @@ static void fill(const struct shape *shape, struct qr_config *out)
     out->qkv_bias = shape->arch == QWEN2;
     out->qk_norm = shape->arch == QWEN3;
     out->window = shape->window;
+    if (shape->arch == PHI_3 && shape->window == 0) /* as Phi-4-mini */
+        out->rope_dim = shape->head_dim * 3 / 4;
     out->rope.theta = shape->rope_theta;
     if (shape->llama3_factor != 0)
         out->rope = (struct qr_rope){.kind = QR_ROPE_LLAMA3,

@@ -111,6 +111,8 @@ static json_t *config_json(const struct qr_synth *s)
     set(o, "rms_norm_eps", json_real(qr_synth_tidy(c->norm_eps)), &failed);
     set(o, "rope_theta", json_real(c->rope.theta), &failed);
     set(o, "rope_scaling", rope_scaling(&c->rope), &failed);
+    if (c->rope_dim != 0)
+        set(o, "partial_rotary_factor", json_real((double)c->rope_dim / c->head_dim), &failed);
     set(o, "tie_word_embeddings", json_boolean(c->tie_embd), &failed);
     set(o, "bos_token_id", c->bos >= 0 ? json_integer(c->bos) : json_null(), &failed);
     set(o, "eos_token_id", eos_ids(c), &failed);

@@ -99,7 +99,7 @@ static void model_keys(struct keys *k, const struct qr_synth *s)
     key_u32(k, ".attention.value_length", (uint32_t)c->head_dim);
     key_f32(k, ".attention.layer_norm_rms_epsilon", c->norm_eps);
     key_f32(k, ".rope.freq_base", (float)c->rope.theta);
-    key_u32(k, ".rope.dimension_count", (uint32_t)c->head_dim);
+    key_u32(k, ".rope.dimension_count", (uint32_t)qr_config_rope_dim(c));
     key_u32(k, ".vocab_size", (uint32_t)c->n_vocab);
     if (c->window > 0)
         key_u32(k, ".attention.sliding_window", (uint32_t)c->window);

@@ -18,7 +18,7 @@ struct part {
     const char *tensor; /* "attn_q" */
     uint64_t n_row;
     bool bias;
-    uint32_t n_pair; /* rows per head where the file may have them interleaved, else 0 */
+    uint32_t n_pair; /* rows per head where the file may have them in another order, else 0 */
     struct qr_weight *view;
 };
 
@@ -80,6 +80,13 @@ static enum qr_status add_vector(struct qr_weights_build *b, int layer, const ch
     return QR_OK;
 }
 
+/* Whether the file has rows of q and k in another order than ROPE wants them (qr_weights_file_row). */
+static bool other_order(const struct qr_weights_build *b, const struct qr_source_tensor *tensor)
+{
+    const struct qr_config *c = b->weights.config;
+    return tensor->interleaved_rope || qr_config_rope_dim(c) != c->head_dim;
+}
+
 /* Adds a part's tensor as panels behind what is there; it joins the segment before it when the types are equal. */
 static enum qr_status add_part(struct qr_weights_build *b, const struct part *part, struct qr_storage *storage,
                                struct qr_err *err)
@@ -102,7 +109,7 @@ static enum qr_status add_part(struct qr_weights_build *b, const struct part *pa
         add_patch(b, last, NULL, b->block_bytes);
     }
     item->offset = b->block_bytes;
-    item->n_pair = item->tensor->interleaved_rope ? part->n_pair : 0;
+    item->n_pair = other_order(b, item->tensor) ? part->n_pair : 0;
     last->n_row += (uint32_t)part->n_row;
     last->bytes += bytes;
     b->weights.bytes_by_type[type] += bytes;
@@ -186,7 +193,7 @@ static enum qr_status describe_layer(struct qr_weights_build *b, int n, struct q
     if (c->qk_norm) {
         const struct qr_source_tensor *q;
         QR_TRY(find(b, layer->q.name, "weight", n_q, n_embd, &q, err));
-        uint32_t n_pair = q->interleaved_rope ? head_dim : 0;
+        uint32_t n_pair = other_order(b, q) ? head_dim : 0;
         QR_TRY(add_vector(b, n, "attn_q_norm", head_dim, n_pair, &layer->q_norm, err));
         QR_TRY(add_vector(b, n, "attn_k_norm", head_dim, n_pair, &layer->k_norm, err));
     }
@@ -234,11 +241,11 @@ static enum qr_status describe(struct qr_weights_build *b, struct qr_err *err)
     if (!b->item || !b->patch || !w->layer)
         return no_memory(err);
     QR_TRY(add_storage(b, -1, "token_embd", (uint64_t)c->n_embd, 1, &embd, err));
-    if (find(b, "rope_freqs", "weight", 1, (uint64_t)c->head_dim / 2, &tensor, NULL) != QR_NOTFOUND)
-        QR_TRY(add_vector(b, -1, "rope_freqs", (uint64_t)c->head_dim / 2, 0, &w->rope_freq_factors, err));
+    if (find(b, "rope_freqs", "weight", 1, (uint64_t)qr_config_rope_dim(c) / 2, &tensor, NULL) != QR_NOTFOUND)
+        QR_TRY(add_vector(b, -1, "rope_freqs", (uint64_t)qr_config_rope_dim(c) / 2, 0, &w->rope_freq_factors, err));
     if (c->rope.kind == QR_ROPE_LONGROPE && c->rope.n_factor == 0) {
-        QR_TRY(add_vector(b, -1, "rope_factors_long", (uint64_t)c->head_dim / 2, 0, &w->rope_long, err));
-        QR_TRY(add_vector(b, -1, "rope_factors_short", (uint64_t)c->head_dim / 2, 0, &w->rope_short, err));
+        QR_TRY(add_vector(b, -1, "rope_factors_long", (uint64_t)qr_config_rope_dim(c) / 2, 0, &w->rope_long, err));
+        QR_TRY(add_vector(b, -1, "rope_factors_short", (uint64_t)qr_config_rope_dim(c) / 2, 0, &w->rope_short, err));
     }
     for (int i = 0; i < c->n_layer; i++)
         QR_TRY(describe_layer(b, i, &w->layer[i], err));

@@ -8,7 +8,7 @@
 struct qr_weights_item {
     const struct qr_source_tensor *tensor;
     uint64_t offset; /* bytes for a matrix, floats for a vector */
-    uint32_t n_pair; /* rows per head when they are interleaved in the file, else 0 */
+    uint32_t n_pair; /* rows per head when the file has them in another order, else 0 */
     bool vector;
 };
 
@@ -38,8 +38,9 @@ enum qr_status qr_weights_alloc(struct qr_weights_build *build, bool headers_onl
 enum qr_status qr_weights_fill(struct qr_weights_build *build, struct qr_pool *pool,
                                bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx,
                                struct qr_err *err);
-/* Row of the file that becomes `row` in half-half order; n_pair as above. */
-uint64_t qr_weights_file_row(uint64_t row, uint32_t n_pair);
+/* Row of the file that becomes `row` in half-half order; n_pair as above. Of a head that turns in part, the pairs that
+ * turn stand in front in both halves; those behind have frequency 0. */
+uint64_t qr_weights_file_row(const struct qr_weights_build *build, const struct qr_weights_item *item, uint64_t row);
 
 /* weights_finite.c: n elements of that type hold no NaN or infinity (blocks: their scales don't). */
 bool qr_weights_finite(enum qr_dtype type, const void *data, uint64_t n);

@@ -10,12 +10,18 @@
 #define HUGE_PAGE  ((uint64_t)2 << 20)
 #define GROUP_SIZE ((uint64_t)128 << 10) /* bytes of panels that a worker takes at once */
 
-uint64_t qr_weights_file_row(uint64_t row, uint32_t n_pair)
+uint64_t qr_weights_file_row(const struct qr_weights_build *build, const struct qr_weights_item *item, uint64_t row)
 {
+    uint64_t n_pair = item->n_pair;
     if (n_pair == 0)
         return row;
-    uint64_t head = row / n_pair, at = row % n_pair, half = n_pair / 2;
-    return head * n_pair + 2 * (at % half) + at / half;
+    uint64_t first = row - row % n_pair, half = n_pair / 2, pair = row % n_pair % half, side = row % n_pair / half;
+    if (item->tensor->interleaved_rope)
+        return first + 2 * pair + side;
+    uint64_t turned = (uint64_t)qr_config_rope_dim(build->weights.config) / 2; /* pairs */
+    if (pair < turned)
+        return first + side * turned + pair;
+    return first + 2 * turned + side * (half - turned) + pair - turned;
 }
 
 /* Large blocks start at a huge page: fewer TLB misses while a step streams all of them. */
@@ -82,7 +88,7 @@ static enum qr_status read_rows(const struct packing *p, uint64_t row, uint64_t 
         QR_TRY(qr_source_rows(p->build->source, tensor, row, n, out, err));
     } else {
         for (uint64_t i = 0; i < n; i++)
-            QR_TRY(qr_source_rows(p->build->source, tensor, qr_weights_file_row(row + i, item->n_pair), 1,
+            QR_TRY(qr_source_rows(p->build->source, tensor, qr_weights_file_row(p->build, item, row + i), 1,
                                   out + i * row_bytes, err));
     }
     if (!qr_weights_finite(tensor->type, out, n * tensor->n_col))
@@ -155,7 +161,7 @@ static enum qr_status fill_vector(const struct packing *p, struct qr_err *err)
         return qr_fail(err, QR_NOMEM, "no memory to permute tensor '%s'", tensor->name);
     qr_dequant(tensor->type, p->scratch, in_file_order, tensor->n_col);
     for (uint64_t i = 0; i < tensor->n_col; i++)
-        out[i] = in_file_order[qr_weights_file_row(i, item->n_pair)];
+        out[i] = in_file_order[qr_weights_file_row(p->build, item, i)];
     free(in_file_order);
     return QR_OK;
 }

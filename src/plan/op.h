@@ -78,8 +78,8 @@ struct qr_plan {
     struct qr_value *value; /* [n_value] */
     int logits;             /* value [R, n_vocab] */
     uint32_t n_layer, n_kv_head, head_dim, n_vocab, n_embd;
-    const float *inv_freq;       /* [head_dim/2] angle of position p for pair i: p * inv_freq[i] */
-    float rope_scale;            /* cos and sin are multiplied by it (yarn, longrope); 1 else */
+    const float *inv_freq;       /* [head_dim/2] angle of position p for pair i: p * inv_freq[i]; 0: it stands still */
+    float rope_scale;            /* cos and sin of pairs that turn are multiplied by it (yarn, longrope); 1 else */
     const float *inv_freq_local; /* [head_dim/2] of ops with local set, not scaled; NULL: there are none */
     uint32_t fuse_mask;          /* the passes that ran */
 };

@@ -26,7 +26,7 @@ class Model:
             self._read_directory(path)
         else:
             self._read_gguf(path)
-        self.half = self.head_dim // 2
+        self.half = self.rope_dim // 2
         if self.family == "phi3":
             self._take_apart()
         if "gemma" in self.family:
@@ -61,6 +61,7 @@ class Model:
         self.head_dim = c.get("head_dim") or c["hidden_size"] // self.n_head
         self.eps = c["rms_norm_eps"]
         rope = c.get("rope_parameters") or c.get("rope_scaling") or {}
+        self.rope_dim = int(self.head_dim * (rope.get("partial_rotary_factor") or c.get("partial_rotary_factor", 1)))
         self.theta = c.get("rope_theta") or rope.get("rope_theta", 10000.0)
         self.rope = {"kind": rope.get("rope_type") or rope.get("type") or "default", **rope}
         self.rope.setdefault("original_max_position_embeddings", c.get("original_max_position_embeddings", self.max_len))
@@ -98,6 +99,7 @@ class Model:
         self.n_head = key("attention.head_count")
         self.n_kv_head = key("attention.head_count_kv", self.n_head)
         self.head_dim = key("attention.key_length", key("embedding_length") // self.n_head)
+        self.rope_dim = key("rope.dimension_count", self.head_dim)
         self.eps = key("attention.layer_norm_rms_epsilon")
         self.theta = key("rope.freq_base", 10000.0)
         self.rope = {"kind": key("rope.scaling.type", "none"), "factor": key("rope.scaling.factor"),
@@ -148,7 +150,7 @@ class Model:
     def yarn(self, f):
         """Peng et al., 2023: fast pairs stay, slow ones are stretched, a ramp over pairs lies between."""
         r = self.rope
-        dim, length, factor = self.head_dim, r["original_max_position_embeddings"], r["factor"]
+        dim, length, factor = self.rope_dim, r["original_max_position_embeddings"], r["factor"]
         at = lambda turns: dim * np.log(length / (turns * 2 * np.pi)) / (2 * np.log(self.theta))
         low, high = at(r.get("beta_fast") or 32), at(r.get("beta_slow") or 1)
         if r.get("truncate", True):
@@ -193,12 +195,12 @@ class Model:
         return f if self.rope_factors is None else f / self.rope_factors.reshape(-1)
 
     def rotate(self, x, local=False):
-        """x [T, heads, head_dim]"""
+        """x [T, heads, head_dim]; of which the first rope_dim turn, half with half, and the others pass."""
         angle = np.arange(len(x))[:, None, None] * self.frequencies(local)
-        a, b = x[..., : self.half], x[..., self.half :]
+        a, b, still = np.split(x, [self.half, 2 * self.half], axis=-1)
         scale = 1 if local else self.rope_scale()
         cos, sin = np.cos(angle) * scale, np.sin(angle) * scale
-        return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin, still], axis=-1)
 
     def attention(self, h, layer):
         name, t = f"model.layers.{layer}.self_attn.", len(h)

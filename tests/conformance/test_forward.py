@@ -12,7 +12,7 @@ import pytest
 from numpy_forward import Model
 
 ROOT = Path(__file__).resolve().parents[2]
-SHAPES = ["tiny-llama", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3", "tiny-gemma2", "tiny-gemma3", "tiny-phi3"]
+SHAPES = ["tiny-llama", "tiny-llama3", "tiny-mistral", "tiny-qwen2", "tiny-qwen3", "tiny-gemma2", "tiny-gemma3", "tiny-phi3", "tiny-phi4"]
 
 
 # ---------------------------------------------------------------------- the oracle

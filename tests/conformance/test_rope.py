@@ -77,17 +77,20 @@ def test_longrope_takes_short_factors_for_short_contexts(quire, plain, tmp_path)
     assert agrees(quire, path, model) > 1e-2
 
 
-def rewrite(source, path, keys, tensors):
-    """A GGUF file with some keys and tensors more."""
-    reader, writer = gguf.GGUFReader(source), gguf.GGUFWriter(str(path), "llama")
+def rewrite(source, path, keys, tensors, arch="llama", turned=None):
+    """A GGUF file with some keys and tensors more. turned: rope.dimension_count."""
+    reader, writer = gguf.GGUFReader(source), gguf.GGUFWriter(str(path), arch)
     for field in reader.fields.values():
         if field.name.startswith("GGUF.") or field.name == "general.architecture":
+            continue
+        if turned and field.name == f"{arch}.rope.dimension_count":
+            writer.add_uint32(field.name, turned)
             continue
         sub = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
         writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=sub)
     for name, value in keys.items():
         add = {str: writer.add_string, float: writer.add_float32, int: writer.add_uint32}[type(value)]
-        add(f"llama.rope.scaling.{name}", value)
+        add(f"{arch}.rope.scaling.{name}", value)
     for t in reader.tensors:
         writer.add_tensor(t.name, t.data)
     for name, x in tensors.items():
@@ -117,6 +120,53 @@ def test_gguf(quire, plain, tmp_path):
         model.rope = {"kind": meaning["rope_type"], **meaning}
         assert agrees(quire, path, model) < 1e-4, kind
         assert quire.json("info", path, "--json")["config"]["rope_theta"] == 10000  # headers alone, without the factors
+
+
+# Phi-4-mini turns three quarters of a head
+PARTS = {
+    "plain": {"rope_type": "default"},
+    "yarn": SCALINGS["yarn"],
+    "longrope": {"rope_type": "longrope", "long_factor": LONG[:6], "short_factor": SHORT[:6], "original_max_position_embeddings": 512},
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_part_of_the_head(quire, tmp_path, kind):
+    path = tmp_path / "phi"
+    quire.run("synth", "tiny-phi3", path, "--dtype", "f32", "--seed", 4)
+    whole, config = Model(path), json.loads((path / "config.json").read_text())
+    for spelling in ("rope_scaling", "rope_parameters"):
+        config.pop("rope_scaling", None)
+        part = {"partial_rotary_factor": 0.75}
+        within = part if spelling == "rope_parameters" else {}
+        new = config | {spelling: PARTS[kind] | within} | ({} if within else part)
+        (path / "config.json").write_text(json.dumps(new))
+        model = Model(path)
+        assert model.rope_dim == 12 and (kind == "plain" or model.rope_scale() > 1.1)
+        worst = agrees(quire, path, model)
+        print(f"{kind}, {spelling}: largest difference of a log-probability {worst:.1e}")
+        assert worst < 1e-4
+        assert agrees(quire, path, whole) > 1e-2
+
+
+def test_a_part_of_the_head_in_gguf(quire, tmp_path):
+    source, path = tmp_path / "whole.gguf", tmp_path / "part.gguf"
+    quire.run("synth", "tiny-phi3", source, "--dtype", "f32", "--seed", 4)
+    factors = {"rope_factors_long.weight": LONG[:6], "rope_factors_short.weight": SHORT[:6]}
+    rewrite(source, path, {"attn_factor": 1.25, "original_context_length": 512}, factors, "phi3", 12)
+    reader = gguf.GGUFReader(path)
+    model = Model(source)
+    model.rope_dim, model.half = reader.fields["phi3.rope.dimension_count"].contents(), 6
+    model.rope = {"kind": "longrope", **PARTS["longrope"], "attention_factor": 1.25}
+    assert agrees(quire, path, model) < 1e-4
+    for turned, word in ((10, b"rows of 5"), (11, b"pairs"), (18, b"18"), (0, b"is 0")):
+        rewrite(source, path, {"attn_factor": 1.25, "original_context_length": 512}, factors, "phi3", turned or 1)
+        if not turned:
+            raw = path.read_bytes()
+            at = raw.index(b"phi3.rope.dimension_count") + len("phi3.rope.dimension_count") + 4
+            path.write_bytes(raw[:at] + bytes(4) + raw[at + 4 :])
+        done = quire.run("info", path, check=False)
+        assert done.returncode == 1 and word in done.stderr and done.stderr.count(b"\n") == 1, (turned, done.stderr)
 
 
 def test_unknown_types_are_named(quire, plain, tmp_path):

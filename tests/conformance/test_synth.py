@@ -12,7 +12,7 @@ import tokenizers
 from gguf import quants
 from safetensors import safe_open
 
-SHAPES = ["tiny-llama", "tiny-llama3", "tiny-qwen2", "tiny-qwen3", "tiny-gemma2", "tiny-gemma3", "tiny-phi3"]
+SHAPES = ["tiny-llama", "tiny-llama3", "tiny-qwen2", "tiny-qwen3", "tiny-gemma2", "tiny-gemma3", "tiny-phi3", "tiny-phi4"]
 SEED = 5
 
 

@@ -129,6 +129,7 @@ static void gemma3(void **state)
 static void phi3(void **state)
 {
     compare(state, "tiny-phi3", QR_BF16, QR_BF16);
+    compare(state, "tiny-phi4", QR_BF16, QR_BF16);
 }
 
 static void fp8(void **state)

@@ -265,7 +265,13 @@ static void gemma(void **state)
                                    "\"final_logit_softcapping\":null,\"attn_logit_softcapping\":20}");
     assert_true(c.attn_cap == 20 && c.final_cap == 0);
     refused(mk_st_config, "{\"architectures\":[\"Gemma2ForCausalLM\"],\"hidden_act\":\"gelu\"}", "gelu_pytorch_tanh");
-    refused(mk_st_config, "{\"architectures\":[\"Phi3ForCausalLM\"],\"partial_rotary_factor\":0.75}", "0.75");
+    c = read_changed(mk_st_config, "{\"architectures\":[\"Phi3ForCausalLM\"],\"partial_rotary_factor\":0.75}");
+    assert_true(c.head_dim == 16 && c.rope_dim == 12 && qr_config_rope_dim(&c) == 12);
+    c = read_changed(mk_st_config, "{\"architectures\":[\"Phi3ForCausalLM\"],\"partial_rotary_factor\":1}");
+    assert_true(c.rope_dim == 0 && qr_config_rope_dim(&c) == 16);
+    refused(mk_st_config, "{\"architectures\":[\"Phi3ForCausalLM\"],\"partial_rotary_factor\":0.7}", "11 numbers");
+    refused(mk_st_config, "{\"architectures\":[\"Phi3ForCausalLM\"],\"partial_rotary_factor\":0.1}", "2 or more");
+    refused(mk_st_config, "{\"architectures\":[\"Phi3ForCausalLM\"],\"partial_rotary_factor\":1.5}", "1.5");
     refused(mk_st_config, "{\"architectures\":[\"GemmaForCausalLM\"]}", "Gemma2, Gemma3 and Phi3");
 }
 

@@ -103,15 +103,21 @@ static void rmsnorm(const struct ref *r, int layer, const char *what, const floa
 
 /* ---------------------------------------------------------------- rotary positions */
 
+/* Numbers of a head that turn: Phi-4-mini leaves the last quarter as it is. */
+static int turning(const struct ref *r)
+{
+    return r->c->rope_dim ? r->c->rope_dim : r->c->head_dim;
+}
+
 static double *make_angles(const struct ref *r, const struct qr_rope *rope)
 {
     const double two_pi = 8 * atan(1);
-    int half = r->c->head_dim / 2;
+    int half = turning(r) / 2;
     double *angle = calloc((size_t)half, sizeof *angle);
     assert_non_null(angle);
     float *divisor = load(r, -1, "rope_freqs.weight", 1, (size_t)half, true, NULL);
     for (int i = 0; i < half; i++) {
-        double a = 1 / pow(rope->theta, 2.0 * i / r->c->head_dim);
+        double a = 1 / pow(rope->theta, 2.0 * i / turning(r));
         if (rope->kind == QR_ROPE_LINEAR)
             a = a / rope->factor;
         if (rope->kind == QR_ROPE_LLAMA3) { /* Llama 3.1's apply_scaling, by wavelength */
@@ -133,7 +139,7 @@ static double *make_angles(const struct ref *r, const struct qr_rope *rope)
  * so: q and k are then in the same other order, which their products do not see. */
 static void rotate(const struct ref *r, const double *angle, float *x, int n_head, bool interleaved)
 {
-    int d = r->c->head_dim, half = d / 2;
+    int d = r->c->head_dim, half = turning(r) / 2;
     for (int t = 0; t < r->n; t++)
         for (int h = 0; h < n_head; h++)
             for (int i = 0; i < half; i++) {

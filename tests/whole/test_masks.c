@@ -104,6 +104,7 @@ static void gemma3(void **state)
 static void phi3(void **state)
 {
     both_formats(state, "tiny-phi3");
+    both_formats(state, "tiny-phi4");
 }
 
 /* 500 tokens: attention is cut at 256 positions and merged. */

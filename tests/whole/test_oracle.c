@@ -17,9 +17,9 @@ enum { N_TOKEN = 50 };
 static const struct {
     const char *shape;
     enum qr_dtype type;
-} MODEL[] = {{"tiny-llama", QR_F32},  {"tiny-llama3", QR_F32}, {"tiny-mistral", QR_F32}, {"tiny-qwen2", QR_F32},
-             {"tiny-qwen3", QR_F32},  {"tiny-gemma2", QR_F32}, {"tiny-gemma3", QR_F32},  {"tiny-phi3", QR_F32},
-             {"tiny-llama", QR_BF16}, {"tiny-qwen2", QR_F16}};
+} MODEL[] = {{"tiny-llama", QR_F32}, {"tiny-llama3", QR_F32}, {"tiny-mistral", QR_F32}, {"tiny-qwen2", QR_F32},
+             {"tiny-qwen3", QR_F32}, {"tiny-gemma2", QR_F32}, {"tiny-gemma3", QR_F32},  {"tiny-phi3", QR_F32},
+             {"tiny-phi4", QR_F32},  {"tiny-llama", QR_BF16}, {"tiny-qwen2", QR_F16}};
 static const struct {
     const char *shape;
     enum qr_dtype type;
