@@ -272,11 +272,12 @@ NAMED = {
         ]
     ),
 }
-# Names that llama.cpp treats as another one (src/llama-vocab.cpp).
-SAME = {"pixtral": "llama-bpe", "falcon3": "llama-bpe", "megrez": "qwen2", "minerva-7b": "smollm", "trillion": "gpt-2", "mellum": "gpt-2"}
+# Names that llama.cpp treats as another one (src/llama-vocab.cpp); what the models' own files say of the last four was not at hand.
+SAME = {"pixtral": "llama-bpe", "falcon3": "llama-bpe", "megrez": "qwen2", "minerva-7b": "smollm", "trillion": "gpt-2", "mellum": "gpt-2",
+        "falcon-h1": "llama-bpe", "midm-2.0": "llama-bpe", "gigachat": "gpt-2", "a.x-4.0": "gpt-2"}  # fmt: skip
 NAMED |= {name: NAMED[other] for name, other in SAME.items()}
 WITH_NFC = ["command-r", "qwen2"]
-TAKES_WORDS_WHOLE = ["llama-bpe", "tekken", "pixtral", "falcon3"]
+TAKES_WORDS_WHOLE = ["llama-bpe", "tekken", "pixtral", "falcon3", "falcon-h1", "midm-2.0"]
 
 
 @pytest.mark.parametrize("name", NAMED)
