@@ -62,12 +62,40 @@ QR_INLINE void store_rows(const struct qr_dot *job, int panel, int token, vf acc
     v_store_n(y, job->bias ? v_add(acc, v_load_n(job->bias + panel * 16, n)) : acc, n);
 }
 
+/* Few tokens, n columns: each column is multiplied as it comes in. Loading the 32 columns first costs a third of the
+ * rate of one token, and several blocks side by side, for more chains of multiply-adds, two thirds: the CPU fetches
+ * ahead best along one stream. nt is a constant, at most a tile. */
+QR_INLINE void dot_few(enum qr_dtype type, int nt, const uint8_t *panel, size_t column, int n, const float *x, vf *acc)
+{
+    vf s[V_TILE_F32], scale = load_scale(type, panel, column), w = load_column(type, panel, column);
+    for (int i = 0; i < nt; i++)
+        s[i] = v_mul(w, v_set1(x[i * QR_ACT_BLOCK]));
+    for (int j = 1; j < n; j++) {
+        w = load_column(type, panel, column + (size_t)j);
+        for (int i = 0; i < nt; i++)
+            s[i] = v_fma(w, v_set1(x[i * QR_ACT_BLOCK + j]), s[i]);
+    }
+    for (int i = 0; i < nt; i++)
+        acc[i] = add_sum(type, s[i], scale, acc[i]);
+}
+
 /* n columns of a block, converted once and multiplied for a tile of tokens after another. */
 QR_INLINE void dot_block(enum qr_dtype type, const uint8_t *panel, size_t column, int n, const float *x, int nt,
                          vf *acc)
 {
     vf w[QR_ACT_BLOCK], scale = load_scale(type, panel, column);
     int i = 0;
+    if (nt <= V_TILE_F32) {
+        for (; i + 8 <= nt && V_TILE_F32 >= 8; i += 8)
+            dot_few(type, V_TILE_F32 >= 8 ? 8 : 1, panel, column, n, x + i * QR_ACT_BLOCK, acc + i);
+        for (; i + 4 <= nt && V_TILE_F32 >= 4; i += 4)
+            dot_few(type, V_TILE_F32 >= 4 ? 4 : 1, panel, column, n, x + i * QR_ACT_BLOCK, acc + i);
+        for (; i + 2 <= nt; i += 2)
+            dot_few(type, 2, panel, column, n, x + i * QR_ACT_BLOCK, acc + i);
+        if (i < nt)
+            dot_few(type, 1, panel, column, n, x + i * QR_ACT_BLOCK, acc + i);
+        return;
+    }
     for (int j = 0; j < n; j++)
         w[j] = load_column(type, panel, column + (size_t)j);
     for (; i + V_TILE_F32 <= nt; i += V_TILE_F32)
@@ -76,17 +104,6 @@ QR_INLINE void dot_block(enum qr_dtype type, const uint8_t *panel, size_t column
         dot_tokens(type, 2, w, scale, x + i * QR_ACT_BLOCK, n, acc + i);
     if (i < nt)
         dot_tokens(type, 1, w, scale, x + i * QR_ACT_BLOCK, n, acc + i);
-}
-
-/* One token, a whole block: each column is multiplied as it comes in. Loading the 32 columns first costs a third of the
- * rate, and several blocks side by side, for more chains of multiply-adds, two thirds: the CPU fetches ahead best
- * along one stream. */
-QR_INLINE vf dot_one(enum qr_dtype type, const uint8_t *panel, size_t column, const float *x, vf acc)
-{
-    vf s = v_mul(load_column(type, panel, column), v_set1(x[0]));
-    for (size_t j = 1; j < QR_ACT_BLOCK; j++)
-        s = v_fma(load_column(type, panel, column + j), v_set1(x[j]), s);
-    return add_sum(type, s, load_scale(type, panel, column), acc);
 }
 
 QR_INLINE void dot_panels(enum qr_dtype type, const struct qr_dot *job)
@@ -102,7 +119,7 @@ QR_INLINE void dot_panels(enum qr_dtype type, const struct qr_dot *job)
         for (int b = 0; b < whole; b++, x += (size_t)nt * QR_ACT_BLOCK) {
             size_t column = (size_t)b * QR_ACT_BLOCK;
             if (nt == 1)
-                acc[0] = dot_one(type, panel, column, x, acc[0]);
+                dot_few(type, 1, panel, column, QR_ACT_BLOCK, x, acc);
             else
                 dot_block(type, panel, column, QR_ACT_BLOCK, x, nt, acc);
         }
