@@ -46,6 +46,7 @@ struct qr_model; /* configuration, weights, tokenizer, chat template: read only 
 
 struct qr_model_options {
     const char *chat_template; /* file with a Jinja template; NULL: the model's own */
+    const char *quantization;  /* "fp8": weights of 16 bits become 8 at load; "none" or NULL: they stay */
     uint64_t seed;             /* of random weights, for dummy:SHAPE */
     int n_thread;              /* threads for loading; 0: all CPUs */
     bool tokenizer_only;       /* load no weights (tokenize, detokenize, template) */

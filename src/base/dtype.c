@@ -11,6 +11,7 @@ static const struct qr_dtype_info table[QR_N_DTYPE] = {
     [QR_Q5_K] = {"Q5_K", 13, 256, 176}, [QR_Q6_K] = {"Q6_K", 14, 256, 210},   [QR_Q2_K] = {"Q2_K", 10, 256, 84},
     [QR_Q3_K] = {"Q3_K", 11, 256, 110}, [QR_IQ4_NL] = {"IQ4_NL", 20, 32, 18}, [QR_IQ4_XS] = {"IQ4_XS", 23, 256, 136},
     [QR_MXFP4] = {"MXFP4", 39, 32, 17}, [QR_I8S] = {"I8S", -1, 32, 36},       [QR_F8S] = {"F8S", -1, 32, 36},
+    [QR_FP8] = {"FP8", -1, 32, 34},
 };
 
 /* Every number that enum ggml_type gave out, the withdrawn ones included: an error can then say what the file holds. */

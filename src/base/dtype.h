@@ -24,8 +24,14 @@ enum qr_dtype {
     QR_MXFP4,
     QR_I8S, /* of no file: f32 scale, int8[32]: what GPTQ and AWQ become at load */
     QR_F8S, /* of no file: f32 scale, E4M3[32]: what F8_E4M3 with its scales becomes at load */
+    QR_FP8, /* of no file: bf16 scale, E4M3[32]: what --quantization fp8 makes, and F8_E4M3 whose scales bf16 holds. The
+             * scale's magnitude is 0 or within QR_FP8_LEAST and QR_FP8_MOST */
     QR_N_DTYPE
 };
+
+/* The GPU's kernels keep a scale times 2^120 in bf16. */
+#define QR_FP8_LEAST 0x1p-100f
+#define QR_FP8_MOST  255.0f
 
 struct qr_dtype_info {
     const char *name;     /* "Q4_1" */
@@ -44,6 +50,9 @@ uint64_t qr_row_bytes(enum qr_dtype type, uint64_t n);
 /* n elements, a multiple of the block; plain C, the reference for every kernel. Bit-equal to gguf-py's. The NaN of E4M3
  * stays NaN. */
 void qr_dequant(enum qr_dtype type, const void *src, float *dst, uint64_t n);
-/* The reverse for the types that synth writes: F32 F16 BF16 Q8_0 Q4_0 Q4_1; false for others. */
+/* The reverse for the types that synth writes: F32 F16 BF16 Q8_0 Q4_0 Q4_1; and for FP8, where no number may be larger than
+ * 448 QR_FP8_MOST. False for others. */
 bool qr_quant(enum qr_dtype type, const float *src, void *dst, uint64_t n);
+/* To FP8, where the squared errors of columns count by importance [n] (NULL: all alike). */
+bool qr_quant_fp8(const float *src, const float *importance, void *dst, uint64_t n);
 #endif

@@ -18,6 +18,8 @@ enum qr_dtype qr_recode_type(enum qr_dtype type)
     case QR_IQ4_XS:
     case QR_MXFP4:
         return QR_I8S;
+    case QR_FP8:
+        return QR_F8S;
     default:
         return type;
     }
@@ -86,6 +88,14 @@ static void recode_mxfp4(const uint8_t *b, uint8_t *out)
     look_up(e2m1, b + 1, out + 4);
 }
 
+/* d bf16, E4M3[32] */
+static void recode_fp8(const uint8_t *b, uint8_t *out)
+{
+    memset(out, 0, 2);
+    memcpy(out + 2, b, 2);
+    memcpy(out + 4, b + 2, 32);
+}
+
 void qr_recode(enum qr_dtype type, const uint8_t *block, uint8_t *out)
 {
     if (type == QR_Q3_K)
@@ -94,6 +104,8 @@ void qr_recode(enum qr_dtype type, const uint8_t *block, uint8_t *out)
         recode_iq4_nl(block, out);
     else if (type == QR_IQ4_XS)
         recode_iq4_xs(block, out);
+    else if (type == QR_FP8)
+        recode_fp8(block, out);
     else
         recode_mxfp4(block, out);
 }

@@ -3,6 +3,7 @@
  *   Q3_K -> Q6_K   codes and scales of 16 columns fit in wider fields
  *   IQ4_NL -> Q8_0 the table's entries are 8-bit integers
  *   IQ4_XS -> I8S  so are these; 32 columns share the fp32 product of the block's and the part's scale
+ *   FP8 -> F8S     a bf16 scale is an fp32 number
  *   MXFP4 -> I8S   the values of E2M1, doubled, are integers up to 12; half of 2^(e - 127) is an fp32 number */
 #ifndef QR_BASE_RECODE_H
 #define QR_BASE_RECODE_H

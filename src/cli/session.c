@@ -28,6 +28,8 @@ static void init_model_options(struct cli_session *s)
 {
     struct cli_option table[] = {
         {"--threads", "-t", CLI_INT, "N", "CPU threads (default: all CPUs)", &s->n_thread, 0, 256},
+        {"--quantization", NULL, CLI_TEXT, "TYPE", "fp8: weights of 16 bits become 8 bits as they are loaded",
+         &s->quantization, 0, 0},
         {"--chat-template", NULL, CLI_TEXT, "FILE", "a Jinja template in place of the model's own", &s->chat_template,
          0, 0},
         {"--seed", NULL, CLI_INT, "N", "of sampling, and of random weights for dummy:SHAPE", &s->seed, 0, 9e18},
@@ -189,6 +191,7 @@ int cli_open(const struct cli_command *command, struct cli_session *s, const cha
     struct cli_progress progress;
     struct qr_model_options options = {
         .chat_template = s->chat_template,
+        .quantization = s->quantization,
         .seed = s->seed >= 0 ? (uint64_t)s->seed : 0,
         .n_thread = (int)s->n_thread,
         .tokenizer_only = need == CLI_NEED_TOKENIZER,

@@ -7,7 +7,7 @@
 
 struct cli_session {
     /* options, filled by cli_parse through the tables below */
-    const char *device, *kv_cache_dtype, *fuse, *chat_template;
+    const char *device, *kv_cache_dtype, *fuse, *chat_template, *quantization;
     int64_t n_thread, max_model_len, max_num_seqs, max_num_batched_tokens, kv_cache_tokens, seed;
     double gpu_memory_utilization; /* 0: not given */
     bool verbose, prefix_cache, no_prefix_cache;

@@ -43,10 +43,13 @@ static void fill_panel(enum qr_dtype type, uint8_t *rows, uint8_t *panel)
         if (info->block == 1) { /* an exponent near 1 */
             float v = (float)(block[0]) / 128 - 1;
             qr_quant(type, &v, block, 1);
-        } else if (type == QR_I8S || type == QR_F8S) {
-            const float unit = 0.01f;
+        } else if (type == QR_I8S || type == QR_F8S || type == QR_FP8) {
+            const float unit = 0x1p-7f;
+            const uint16_t half = qr_f32_to_bf16(unit);
             memcpy(block, &unit, 4);
-            for (uint32_t i = 4; i < info->block_bytes; i++)
+            if (type == QR_FP8)
+                memcpy(block, &half, 2);
+            for (uint32_t i = type == QR_FP8 ? 2 : 4; i < info->block_bytes; i++)
                 block[i] &= 0x37; /* no NaN of E4M3 */
         } else if (type == QR_MXFP4) {
             block[0] = 120; /* 2^-8 */

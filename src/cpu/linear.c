@@ -9,7 +9,7 @@
 
 bool qr_cpu_type_is_float(enum qr_dtype type)
 {
-    return type == QR_F32 || type == QR_F16 || type == QR_BF16 || type == QR_F8S;
+    return type == QR_F32 || type == QR_F16 || type == QR_BF16 || type == QR_F8S || type == QR_FP8;
 }
 
 /* Rows of the view that lie in the segment: [*begin, *end) of the storage. */

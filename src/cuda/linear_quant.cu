@@ -10,7 +10,10 @@
 constexpr int QUANT_TOKENS = 32;                  // up to here strips are read as they are; and up to here,
 constexpr int MORE_TOKENS = 96;                   // where the other way has several parts, so many at a time
 constexpr uint64_t EXPANDED = (uint64_t)64 << 20; // bytes of bf16 tiles at a time
-constexpr int RING_STRIPS = 16;                   // of a multiprocessor, from which on a ring pays
+#ifndef E4M3_AHEAD
+#define E4M3_AHEAD 3
+#endif
+constexpr int RING_STRIPS = 16; // of a multiprocessor, from which on a ring pays
 
 // The chain that ends last adds those of its 16 rows, from left to right.
 template <int N8> static __device__ inline void add_all(const quant_args &p, int strip, float (&acc)[N8][4], int cut)
@@ -62,6 +65,7 @@ template <qr_cu_quant TYPE, int N8, bool WHOLE>
 static __global__ void __launch_bounds__(512) linear_quant(const __grid_constant__ quant_args p)
 {
     constexpr int GROUP = quant_group<TYPE>::units;
+    constexpr int AHEAD = N8 == 1 && WHOLE && TYPE == QR_CU_E4M3 ? E4M3_AHEAD : 2; // groups on their way
     extern __shared__ __align__(16) uint32_t tokens[];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warps = blockDim.x / 32;
     const int strips = p.w.rows / 16, units = p.w.k / QR_CU_UNIT, chain = units / p.w.cuts;
@@ -79,6 +83,11 @@ static __global__ void __launch_bounds__(512) linear_quant(const __grid_constant
         for (; !WHOLE && at.strip >= strips; at.first += chain)
             at.strip -= strips;
         at.unit = at.first;
+    };
+    auto step = [&](place &at) {
+        at.unit = (at.unit & -GROUP) + GROUP;
+        if (at.unit >= at.first + chain)
+            advance(at, warps);
     };
     place next = {r.last - r.first, WHOLE ? r.first : r.first % strips, WHOLE ? 0 : r.first / strips * chain, 0};
     auto load = [&](group &to) {
@@ -100,9 +109,7 @@ static __global__ void __launch_bounds__(512) linear_quant(const __grid_constant
                 if (base + i < units)
                     to.unit[i].load(strip, units, base, i, lane);
         }
-        next.unit = base + GROUP;
-        if (next.unit >= next.first + chain)
-            advance(next, warps);
+        step(next);
     };
     float acc[N8][4] = {};
     auto multiply = [&](const group &from, const place &now) {
@@ -146,28 +153,25 @@ static __global__ void __launch_bounds__(512) linear_quant(const __grid_constant
                 acc[n][i] = 0;
     };
     // Weights do not depend on the kernel before.
-    group g0, g1;
+    group ahead[AHEAD];
     let_next_start();
     advance(next, threadIdx.x / 32);
     place now = next;
-    load(g0);
-    place then = next;
-    load(g1);
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++)
+        load(ahead[i]);
     wait_for_previous();
     stage<N8>(tokens, p, r.k_first, r.k_last);
     __syncthreads();
-    while (now.left > 0) {
-        multiply(g0, now);
-        now = then;
-        then = next;
-        load(g0);
-        if (now.left <= 0)
-            break;
-        multiply(g1, now);
-        now = then;
-        then = next;
-        load(g1);
-    }
+    while (now.left > 0)
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            if (now.left <= 0)
+                break;
+            multiply(ahead[i], now);
+            step(now);
+            load(ahead[i]);
+        }
 }
 
 // One warp a unit.
@@ -262,6 +266,8 @@ static cudaError_t few_of(const struct qr_cu_on *on, const quant_args &a, enum q
         return few_of<QR_CU_Q4_K>(on, a);
     case QR_CU_Q6_K:
         return few_of<QR_CU_Q6_K>(on, a);
+    case QR_CU_E4M3:
+        return few_of<QR_CU_E4M3>(on, a);
     default:
         return cudaErrorInvalidValue;
     }
@@ -294,6 +300,8 @@ extern "C" cudaError_t qr_cu_run_expand(const struct qr_cu_on *on, enum qr_cu_qu
         return run(expand<QR_CU_Q4_K>);
     case QR_CU_Q6_K:
         return run(expand<QR_CU_Q6_K>);
+    case QR_CU_E4M3:
+        return run(expand<QR_CU_E4M3>);
     default:
         return cudaErrorInvalidValue;
     }
@@ -392,5 +400,7 @@ extern "C" cudaError_t qr_cu_prepare_quant(const struct qr_cu_on *on)
         e = prepare<QR_CU_Q4_1>(on);
     if (!e)
         e = prepare<QR_CU_Q4_K>(on);
-    return e ? e : prepare<QR_CU_Q6_K>(on);
+    if (!e)
+        e = prepare<QR_CU_Q6_K>(on);
+    return e ? e : prepare<QR_CU_E4M3>(on);
 }

@@ -65,6 +65,14 @@ static __device__ inline uint32_t pack_bf16(float lo, float hi)
     return r;
 }
 
+// Two products of bf16, each rounded once. (mul.bf16x2 is sm_90's.)
+static __device__ inline uint32_t mul_bf16(uint32_t a, uint32_t b)
+{
+    uint32_t r;
+    asm("fma.rn.bf16x2 %0,%1,%2,%3;" : "=r"(r) : "r"(a), "r"(b), "r"(0x80008000u)); // + -0
+    return r;
+}
+
 // 2^x as the special function unit gives it; -inf gives +0.
 static __device__ inline float exp2_fast(float x)
 {

@@ -5,6 +5,8 @@
 //   it is; the scale is 2^24 (2^20) times as large.
 // - a byte of Q8_0 under the exponent of 2^15: 2^15 + code + 128; the FFMA takes off (2^15 + 128) d, which fits in fp32: 257 d.
 // - a byte of Q6_K, below 64, likewise: 128 + code, of which 160 scales are taken off.
+// - FP8: where its bits lie they are a bf16 number, 2^-120 times its own, subnormal ones included, and so is the other of the 16 bits after two
+//   shifts; one fma with d 2^120 in bf16 gives the product, which fp32 holds exactly, rounded once.
 // All but the last rounding are exact, so the numbers are those of base/dequant.c (but for the sign of zero, which no sum shows).
 #pragma once
 #include <cuda_fp16.h>
@@ -176,6 +178,15 @@ static __device__ inline void operands(const quant_unit<TYPE> &u, const quant_su
                         f[i] = __fmaf_rn(scale, __uint_as_float(__byte_perm(w, 0x43000000, 0x7044 | i << 8)), c);
                     a[block * 2 + tile][row] = pack_bf16(f[0], f[1]);
                     a[block * 2 + tile][row + 2] = pack_bf16(f[2], f[3]);
+                }
+            } else if (TYPE == QR_CU_E4M3) {
+                const uint32_t d = __byte_perm(u.scale[block], 0, row ? 0x3232 : 0x1010);
+                const uint4 &v = u.code[block % quant_unit<TYPE>::words];
+#pragma unroll
+                for (int tile = 0; tile < 2; tile++) {
+                    const uint32_t w = tile ? (row ? v.w : v.z) : (row ? v.y : v.x);
+                    a[block * 2 + tile][row] = mul_bf16(w & 0x87F087F0u, d);
+                    a[block * 2 + tile][row + 2] = mul_bf16((w << 4 & 0x80F080F0u) | (w >> 4 & 0x07000700u), d);
                 }
             } else if (TYPE == QR_CU_Q8_0) {
                 float d = row ? half_hi(u.scale[block]) : half_lo(u.scale[block]), c = d * -(0x1p15f + 128);

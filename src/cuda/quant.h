@@ -5,7 +5,9 @@
  *   codes   Q4_0, Q4_1, Q4_K: 4 bits [lane 32][block 2][row 2]: lane 4g + t has rows 2g and 2g + 1 of both blocks of 32 columns, a word each.
  *           Nibble i of the word's lower half is column 8i + 2t of the block, of the upper half column 8i + 2t + 1.
  *           Q8_0 (code + 128), Q6_K (6 bits in 8): 8 bits [block 2][lane 32][tile 2][row 2]: bytes are columns 2t, 2t + 1, 2t + 8, 2t + 9 of the tile
- *   scales  [g 8][block 2][row 2] of: Q8_0, Q4_0 d f16; Q4_1 d, m f16; Q4_K scale and minimum, 8 bits each; Q6_K the scales of both
+ *           FP8: the same bytes, but columns 2t and 2t + 8 share 16 bits, so do 2t + 1 and 2t + 9: the former's bits where bf16 has its sign
+ *           and the lowest bits of its exponent and the highest of its fraction (15, 10 .. 4), the latter's sign in bit 11, the others in 14 .. 12, 3 .. 0
+ *   scales  [g 8][block 2][row 2] of: FP8 d bf16 times 2^120; Q8_0, Q4_0 d f16; Q4_1 d, m f16; Q4_K scale and minimum, 8 bits each; Q6_K the scales of both
  *           tiles, + 128, 8 bits each
  *   supers  Q4_K, for each 256 columns: [g 8][row 2] of d, dmin f16; Q6_K, for each 128: [g 8][row 2] of d f16
  * So a lane's loads of codes are 16 bytes, a warp's contiguous, and the four lanes of a row read one scale.
@@ -20,11 +22,20 @@
 extern "C" {
 #endif
 
-enum qr_cu_quant { QR_CU_NO_QUANT, QR_CU_Q8_0, QR_CU_Q4_0, QR_CU_Q4_1, QR_CU_Q4_K, QR_CU_Q6_K, QR_CU_N_QUANT };
+enum qr_cu_quant {
+    QR_CU_NO_QUANT,
+    QR_CU_Q8_0,
+    QR_CU_Q4_0,
+    QR_CU_Q4_1,
+    QR_CU_Q4_K,
+    QR_CU_Q6_K,
+    QR_CU_E4M3,
+    QR_CU_N_QUANT
+};
 
 enum { QR_CU_UNIT = 64 }; /* columns */
 /* Bytes of a unit's codes and scales, and of a super block; units of that. */
-#define QR_CU_CODE_BYTES(type)  ((type) == QR_CU_Q8_0 || (type) == QR_CU_Q6_K ? 1024 : 512)
+#define QR_CU_CODE_BYTES(type)  ((type) == QR_CU_Q8_0 || (type) == QR_CU_Q6_K || (type) == QR_CU_E4M3 ? 1024 : 512)
 #define QR_CU_SCALE_BYTES(type) ((type) == QR_CU_Q4_1 ? 128 : 64)
 #define QR_CU_SUPER_BYTES(type) ((type) == QR_CU_Q4_K ? 64 : (type) == QR_CU_Q6_K ? 32 : 0)
 #define QR_CU_SUPER_UNITS(type) ((type) == QR_CU_Q6_K ? 2 : 4)

@@ -7,6 +7,8 @@
 
 static enum qr_cu_quant type_of(enum qr_dtype type)
 {
+    if (type == QR_FP8) /* whose panels are F8S's, but its scales fit in bf16 */
+        return QR_CU_E4M3;
     switch (qr_recode_type(type)) {
     case QR_Q8_0:
         return QR_CU_Q8_0;
@@ -42,9 +44,22 @@ static void get_codes(enum qr_cu_quant type, const struct qr_pack_layout *at, co
             code[i] ^= 0x80;
         return;
     }
+    if (type == QR_CU_E4M3) {
+        for (int i = 0; i < 32; i++)
+            code[i] = part[at->low + i * 16 + row];
+        return;
+    }
     get_low(part + at->low, row, code);
     if (type == QR_CU_Q6_K)
         get_high2(part + at->high, row, code);
+}
+
+/* Two codes of E4M3 in 16 bits: quant.h. */
+static void put_pair(uint8_t a, uint8_t b, uint8_t *to)
+{
+    const uint16_t both =
+        (uint16_t)((a & 0x80) << 8 | (a & 0x7f) << 4 | (b & 0x80) << 4 | (b & 0x70) << 8 | (b & 0x0f));
+    memcpy(to, &both, 2);
 }
 
 /* A row's block into the unit's codes: quant.h says where. */
@@ -61,7 +76,11 @@ static void put_codes(enum qr_cu_quant type, const uint8_t code[32], int block, 
             continue;
         }
         for (int tile = 0; tile < 2; tile++, c += 16) {
-            const uint8_t four[4] = {c[0], c[1], c[8], c[9]};
+            uint8_t four[4] = {c[0], c[1], c[8], c[9]};
+            if (type == QR_CU_E4M3) {
+                put_pair(c[0], c[8], four);
+                put_pair(c[1], c[9], four + 2);
+            }
             memcpy(lane + block * 512 + (tile * 2 + row % 2) * 4, four, 4);
         }
     }
@@ -83,6 +102,13 @@ static void put_scales(enum qr_cu_quant type, const uint8_t *part, size_t row, u
         memcpy(to + 2, part + 32 + row * 2, 2);
         memcpy(to, part + row * 2, 2);
         return;
+    case QR_CU_E4M3: { /* the upper half of an fp32 number; 120 more in the exponent, unless it is zero */
+        uint16_t d;
+        memcpy(&d, part + row * 4 + 2, 2);
+        d = (uint16_t)(d & 0x7fff ? d + (120 << 7) : d);
+        memcpy(to, &d, 2);
+        return;
+    }
     default:
         memcpy(to, part + row * 2, 2);
     }
@@ -90,7 +116,7 @@ static void put_scales(enum qr_cu_quant type, const uint8_t *part, size_t row, u
 
 void qr_cuda_quant_strip(enum qr_cu_quant type, const void *panel, uint32_t n_col, int k, void *strip)
 {
-    static const enum qr_dtype PANEL[QR_CU_N_QUANT] = {QR_BF16, QR_Q8_0, QR_Q4_0, QR_Q4_1, QR_Q4_K, QR_Q6_K};
+    static const enum qr_dtype PANEL[QR_CU_N_QUANT] = {QR_BF16, QR_Q8_0, QR_Q4_0, QR_Q4_1, QR_Q4_K, QR_Q6_K, QR_FP8};
     const struct qr_pack_layout *at = qr_pack_layout(PANEL[type]);
     const size_t code_bytes = QR_CU_CODE_BYTES(type), scale_bytes = QR_CU_SCALE_BYTES(type);
     const size_t n_unit = (size_t)k / QR_CU_UNIT, each = scale_bytes / 32; /* bytes of a row's scale of a block */

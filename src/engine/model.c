@@ -101,6 +101,7 @@ static enum qr_status open_whole(struct qr_model *model, const char *path, const
 {
     struct qr_pool *pool = NULL;
     QR_TRY(qr_source_open(path, o->seed, &model->source, err));
+    QR_TRY(qr_source_quantise(model->source, o->quantization, err));
     model->config = *qr_source_config(model->source);
     model->headers_only = o->config_only;
     if (o->engine && !o->config_only)

@@ -12,6 +12,7 @@
 struct qr_source_tensor {
     char name[96];
     enum qr_dtype type;
+    enum qr_dtype as;      /* what its rows become at load: type, unless qr_source_quantise says otherwise */
     uint64_t n_row, n_col; /* a vector has n_row 1 */
     const uint8_t *data;   /* rows as in the file, on any address (memcpy, never a cast); NULL for random sources:
                             * use qr_source_rows */
@@ -32,6 +33,9 @@ enum qr_status qr_source_open(const char *path, uint64_t seed, struct qr_source 
 enum qr_status qr_source_random(const struct qr_config *config, uint64_t seed, enum qr_dtype type,
                                 struct qr_source **source, struct qr_err *err);
 void qr_source_close(struct qr_source *source);
+/* Matrices become FP8 at load, the embedding among them. how: "fp8"; NULL or "none": they stay as they are. QR_INVALID: another
+ * word; QR_UNSUPPORTED: they are quantised already, or their rows are no multiple of a block. */
+enum qr_status qr_source_quantise(struct qr_source *source, const char *how, struct qr_err *err);
 /* *path: the GGUF file that a directory without safetensors holds, malloc'ed; NULL where it holds none. Several, other
  * than the parts of one: QR_INVALID. */
 enum qr_status qr_source_gguf_inside(const char *dir, char **path, struct qr_err *err);

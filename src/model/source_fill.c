@@ -77,6 +77,7 @@ enum qr_status qr_source_add(struct qr_source *source, const struct qr_source_te
                        tensor->name, (unsigned long long)tensor->n_col, info->block, info->name);
     own = &source->tensor[source->n_tensor];
     *own = *tensor;
+    own->as = own->type;
     if (!qr_mul_u64(qr_row_bytes(own->type, own->n_col), own->n_row, &own->bytes))
         return qr_fail(err, QR_FORMAT, "tensor \"%s\" takes more than 2^64 bytes", own->name);
     source->map[source->n_tensor++] = map;
@@ -131,6 +132,34 @@ enum qr_status qr_source_finish(struct qr_source *source, struct qr_err *err)
     if (twice)
         return qr_fail(err, QR_FORMAT, "tensor \"%s\" stands in the model twice", twice->s);
     return check_agreement(source, err);
+}
+
+enum qr_status qr_source_quantise(struct qr_source *source, const char *how, struct qr_err *err)
+{
+    const uint32_t block = qr_dtype_info(QR_FP8)->block;
+
+    if (!how || strcmp(how, "none") == 0)
+        return QR_OK;
+    if (strcmp(how, "fp8") != 0)
+        return qr_fail(err, QR_INVALID, "quantization is \"%.40s\": it must be fp8 or none", how);
+    for (uint64_t i = 0; i < source->n_tensor; i++) {
+        struct qr_source_tensor *tensor = &source->tensor[i];
+
+        if (tensor->n_row == 1) /* norms, biases, frequencies */
+            continue;
+        if (tensor->type != QR_BF16 && tensor->type != QR_F16 && tensor->type != QR_F32)
+            return qr_fail(
+                err, QR_UNSUPPORTED,
+                "quantization fp8 is made from weights of BF16, F16 or F32, but \"%s\" is quantised already: "
+                "%s; leave the option out, or name the model's unquantised files",
+                tensor->name, qr_dtype_info(tensor->type)->name);
+        if (tensor->n_col % block != 0)
+            return qr_fail(err, QR_UNSUPPORTED,
+                           "quantization fp8 takes rows of a multiple of %u, but \"%s\" has rows of %llu: leave it out",
+                           block, tensor->name, (unsigned long long)tensor->n_col);
+        tensor->as = QR_FP8;
+    }
+    return QR_OK;
 }
 
 void qr_source_set_name(struct qr_source *source, const char *path)

@@ -20,6 +20,7 @@ struct part {
     bool bias;
     uint32_t n_pair; /* rows per head where the file may have them in another order, else 0 */
     struct qr_weight *view;
+    const struct qr_vector *norm; /* in front of it; NULL: none */
 };
 
 static enum qr_status no_memory(struct qr_err *err)
@@ -93,7 +94,7 @@ static enum qr_status add_part(struct qr_weights_build *b, const struct part *pa
 {
     struct qr_weights_item *item = &b->item[b->n_item++];
     QR_TRY(find(b, part->view->name, "weight", part->n_row, storage->n_col, &item->tensor, err));
-    enum qr_dtype type = item->tensor->type;
+    enum qr_dtype type = item->tensor->as;
     if (!qr_pack_supported(type, storage->n_col) || qr_panel_bytes(type, storage->n_col) % ALIGN != 0)
         return qr_fail(err, QR_UNSUPPORTED, "tensor '%s': quire has no kernel for rows of %u elements of type %s",
                        item->tensor->name, storage->n_col, qr_dtype_info(type)->name);
@@ -110,6 +111,7 @@ static enum qr_status add_part(struct qr_weights_build *b, const struct part *pa
     }
     item->offset = b->block_bytes;
     item->n_pair = other_order(b, item->tensor) ? part->n_pair : 0;
+    item->norm = part->norm;
     last->n_row += (uint32_t)part->n_row;
     last->bytes += bytes;
     b->weights.bytes_by_type[type] += bytes;
@@ -175,13 +177,13 @@ static enum qr_status describe_layer(struct qr_weights_build *b, int n, struct q
     uint64_t n_q = (uint64_t)c->n_head * (uint64_t)c->head_dim, n_kv = (uint64_t)c->n_kv_head * (uint64_t)c->head_dim;
     uint64_t n_embd = (uint64_t)c->n_embd, n_ff = (uint64_t)c->n_ff;
     uint32_t head_dim = (uint32_t)c->head_dim;
-    struct part qkv[] = {{"attn_q", n_q, c->qkv_bias, head_dim, &layer->q},
-                         {"attn_k", n_kv, c->qkv_bias, head_dim, &layer->k},
-                         {"attn_v", n_kv, c->qkv_bias, 0, &layer->v}};
-    struct part o = {"attn_output", n_embd, c->o_bias, 0, &layer->o};
-    struct part gate_up[] = {{"ffn_gate", n_ff, c->mlp_bias, 0, &layer->gate},
-                             {"ffn_up", n_ff, c->mlp_bias, 0, &layer->up}};
-    struct part down = {"ffn_down", n_embd, c->mlp_bias, 0, &layer->down};
+    struct part qkv[] = {{"attn_q", n_q, c->qkv_bias, head_dim, &layer->q, &layer->attn_norm},
+                         {"attn_k", n_kv, c->qkv_bias, head_dim, &layer->k, &layer->attn_norm},
+                         {"attn_v", n_kv, c->qkv_bias, 0, &layer->v, &layer->attn_norm}};
+    struct part o = {"attn_output", n_embd, c->o_bias, 0, &layer->o, NULL};
+    struct part gate_up[] = {{"ffn_gate", n_ff, c->mlp_bias, 0, &layer->gate, &layer->ffn_norm},
+                             {"ffn_up", n_ff, c->mlp_bias, 0, &layer->up, &layer->ffn_norm}};
+    struct part down = {"ffn_down", n_embd, c->mlp_bias, 0, &layer->down, NULL};
 
     if (n_kv % QR_PANEL_ROWS != 0)
         return qr_fail(
@@ -213,7 +215,7 @@ static enum qr_status describe_head(struct qr_weights_build *b, struct qr_err *e
 {
     struct qr_weights *w = &b->weights;
     const struct qr_config *c = w->config;
-    struct part head = {"output", (uint64_t)c->n_vocab, false, 0, &w->head};
+    struct part head = {"output", (uint64_t)c->n_vocab, false, 0, &w->head, &w->output_norm};
     bool tied = c->tie_embd;
     if (!tied && qr_source_gguf(b->source)) {
         const struct qr_source_tensor *tensor;
@@ -221,6 +223,7 @@ static enum qr_status describe_head(struct qr_weights_build *b, struct qr_err *e
     }
     if (!tied)
         return add_storage(b, -1, "output", (uint64_t)c->n_embd, 1, &head, err);
+    b->item[0].norm = head.norm; /* the embedding */
     w->head = w->embd;
     w->head.name = "output";
     return QR_OK;
@@ -230,7 +233,7 @@ static enum qr_status describe(struct qr_weights_build *b, struct qr_err *err)
 {
     struct qr_weights *w = &b->weights;
     const struct qr_config *c = w->config;
-    struct part embd = {"token_embd", (uint64_t)c->n_vocab, false, 0, &w->embd};
+    struct part embd = {"token_embd", (uint64_t)c->n_vocab, false, 0, &w->embd, NULL};
     const struct qr_source_tensor *tensor;
 
     /* 7 matrices, 6 norms, 7 biases a layer; embedding, head, norm and three kinds of frequencies */

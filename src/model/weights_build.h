@@ -10,6 +10,7 @@ struct qr_weights_item {
     uint64_t offset; /* bytes for a matrix, floats for a vector */
     uint32_t n_pair; /* rows per head when the file has them in another order, else 0 */
     bool vector;
+    const struct qr_vector *norm; /* whose result the matrix multiplies, [n_col]; NULL: not known */
 };
 
 /* A pointer that can be set only once memory is there. */

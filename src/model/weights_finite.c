@@ -28,7 +28,7 @@ static bool finite32(const uint8_t *p, uint64_t n)
 }
 
 /* MXFP4's largest value is 12 times half of 2^(e - 127): finite up to e = 252; real scales lie around 120. I8S and F8S have
- * an fp32 scale, F8S also a NaN in 0x7f and 0xff. */
+ * an fp32 scale, F8S also a NaN in 0x7f and 0xff, as FP8. */
 static bool finite_special(enum qr_dtype type, const uint8_t *p, uint64_t n_block)
 {
     int bad = 0;
@@ -37,8 +37,8 @@ static bool finite_special(enum qr_dtype type, const uint8_t *p, uint64_t n_bloc
             bad |= p[0] > 252;
             continue;
         }
-        bad |= !finite32(p, 1);
-        for (int k = 4; type == QR_F8S && k < 36; k++)
+        bad |= type == QR_FP8 ? !finite16(p, 1, 0x7F80) : !finite32(p, 1);
+        for (int k = type == QR_FP8 ? 2 : 4; type != QR_I8S && k < (int)qr_dtype_info(type)->block_bytes; k++)
             bad |= (p[k] & 0x7f) == 0x7f;
     }
     return !bad;
@@ -62,7 +62,7 @@ bool qr_weights_finite(enum qr_dtype type, const void *data, uint64_t n)
         return finite16(p, n, 0x7C00);
     if (type == QR_BF16)
         return finite16(p, n, 0x7F80);
-    if (type == QR_MXFP4 || type == QR_I8S || type == QR_F8S)
+    if (type == QR_MXFP4 || type == QR_I8S || type == QR_F8S || type == QR_FP8)
         return finite_special(type, p, n / info->block);
     for (uint64_t i = 0; i < n / info->block; i++)
         if (!finite16(p + i * info->block_bytes + scale[type].offset, (uint64_t)scale[type].n, 0x7C00))

@@ -67,6 +67,13 @@ static void put_scales(enum qr_dtype type, uint8_t *block, float d, float m)
         for (int i = 4; i < 36; i++)
             block[i] &= 0xf7; /* up to 416, and no NaN */
         break;
+    case QR_FP8: {
+        uint16_t scale = qr_f32_to_bf16(d * 0.1f);
+        memcpy(block, &scale, 2);
+        for (int i = 2; i < 34; i++)
+            block[i] &= 0xf7;
+        break;
+    }
     default:
         break;
     }

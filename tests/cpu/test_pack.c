@@ -77,6 +77,7 @@ static void test_bytes(void **state)
             break;
         case QR_IQ4_XS:
         case QR_MXFP4:
+        case QR_FP8:
             most = n * 9 / 8; /* 9 */
             break;
         default:

@@ -30,8 +30,8 @@ static void same_bits(void **state, const char *shape, enum qr_dtype type, uint3
     static int32_t token[N_TOKEN];
     need_gpu();
     const char *path = tmp_path(state, "packed.gguf");
-    model_write(shape, type, path);
-    model_open(&model, path);
+    model_write(shape, type == QR_FP8 ? QR_BF16 : type, path);
+    model_open_as(&model, path, type == QR_FP8 ? "fp8" : NULL);
     random_tokens(token, N_TOKEN, model.n_vocab, 5);
     struct qr_cuda_options converted = {.stream = true, .convert = true};
     float *want = logits_of(&model, mask, converted, token, RUNNER_MAX_TOKEN);
@@ -68,11 +68,17 @@ static void q4_1_unfused(void **state)
     same_bits(state, "tiny-qwen2", QR_Q4_1, 0);
 }
 
+static void fp8(void **state)
+{
+    same_bits(state, "tiny-qwen2", QR_FP8, QR_FUSE_ALL);
+    same_bits(state, "tiny-gemma3", QR_FP8, 0);
+}
+
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, tmp_setup, tmp_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {WITH_FOLDER(q8_0), WITH_FOLDER(q4_0), WITH_FOLDER(q4_1),
-                                       WITH_FOLDER(q4_1_unfused)};
+                                       WITH_FOLDER(q4_1_unfused), WITH_FOLDER(fp8)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

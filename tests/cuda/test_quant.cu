@@ -1,9 +1,10 @@
 // test_quant.cu - weights kept quantised on the device (src/cuda/quant.h): LINEAR and EMBED on them give the bits of the same numbers
 // converted to bf16, for every type, number of tokens and kind of device, and sums in double; and what they cost.
 //
-//   make build/gpu/test_quant && build/gpu/test_quant [bench]
+//   make build/gpu/test_quant && build/gpu/test_quant [bench [few]]
 //
 // Blocks are random, in the order of a file; what each means is told by base/dequant.c, which tests hold to gguf-py. QUICK=1: few sizes.
+// ONLY="FP8 BF16": these types. few: up to 8 tokens.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -11,6 +12,17 @@
 #include "common.cuh"
 #include "quant_rows.cuh"
 #include "cuda/packed.cuh"
+
+static const char *name_of(int which)
+{
+    return which < 0 ? "BF16" : qr_dtype_info(TYPES[which].file)->name;
+}
+
+static bool wanted(int which)
+{
+    const char *only = getenv("ONLY");
+    return !only || strstr(only, name_of(which));
+}
 
 static qr_cu_on on_device(cudaStream_t s, bool plain)
 {
@@ -175,7 +187,7 @@ static void check(int rows, int cols, int gap, const std::vector<int> &tokens)
     cudaStream_t s;
     CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     for (int which = 0; which < N_TYPE; which++) {
-        if (cols % qr_dtype_info(TYPES[which].file)->block)
+        if (cols % qr_dtype_info(TYPES[which].file)->block || !wanted(which))
             continue;
         matrix m(which, rows, cols);
         const int cuts = qr_cu_cuts((rows + 15) / 16 * 16, m.k), most = *std::max_element(tokens.begin(), tokens.end());
@@ -210,14 +222,14 @@ static void check(int rows, int cols, int gap, const std::vector<int> &tokens)
                 }
         }
         printf("%-5s %6d x %5d%s: %d runs give the converted matrix's bits, error against double %.1e\n",
-               qr_dtype_info(TYPES[which].file)->name, rows, cols, gap ? " (strided)" : "", runs, worst);
+               name_of(which), rows, cols, gap ? " (strided)" : "", runs, worst);
     }
     cudaStreamDestroy(s);
 }
 
 // ---------------------------------------------------------------- speed
 
-static void bench(int rows, int k, const std::vector<int> &T = {1, 8, 16, 32, 64, 256, 4096})
+static void bench(int rows, int k, const std::vector<int> &T)
 {
     const size_t arena_bytes = (size_t)640 << 20;
     uint8_t *arena = device_array<uint8_t>(arena_bytes);
@@ -227,6 +239,8 @@ static void bench(int rows, int k, const std::vector<int> &T = {1, 8, 16, 32, 64
     const int cuts = qr_cu_cuts(rows, k);
     buffers b(rows, k, cuts, rows > 100000 ? 256 : 4096, 0);
     for (int which = -1; which < N_TYPE; which++) {
+        if (!wanted(which))
+            continue;
         qr_cu_quant type = which < 0 ? QR_CU_NO_QUANT : TYPES[which].type;
         const size_t strip = qr_cu_strip_bytes(type, k), bytes = strip * (rows / 16);
         if (which < 0)
@@ -238,8 +252,7 @@ static void bench(int rows, int k, const std::vector<int> &T = {1, 8, 16, 32, 64
                 CHECK(cudaMemcpy(arena + at, m.strips, std::min(n, arena_bytes - at), cudaMemcpyDeviceToDevice));
         }
         CHECK(cudaDeviceSynchronize());
-        printf("%6d x %4d %-5s %5.1f MB:", rows, k, which < 0 ? "BF16" : qr_dtype_info(TYPES[which].file)->name,
-               bytes / 1e6);
+        printf("%6d x %4d %-5s %5.1f MB:", rows, k, name_of(which), bytes / 1e6);
         for (int n : T) {
             if (n > b.most)
                 continue;
@@ -266,8 +279,9 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "bench") == 0) {
         const int shapes[][2] = {{2048, 1536}, {1536, 1536}, {17920, 1536}, {1536, 8960}, {151936, 1536}};
+        const std::vector<int> few = {1, 8}, all = {1, 8, 16, 32, 64, 256, 4096};
         for (auto &s : shapes)
-            bench(s[0], s[1]);
+            bench(s[0], s[1], argc > 2 ? few : all);
         return 0;
     }
     const std::vector<int> few = {1, 2, 7, 8, 9, 16, 17, 32, 33},

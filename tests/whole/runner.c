@@ -23,9 +23,15 @@ static void must(enum qr_status status, const struct qr_err *err, const char *wh
 
 void model_open(struct model *model, const char *path)
 {
+    model_open_as(model, path, NULL);
+}
+
+void model_open_as(struct model *model, const char *path, const char *quantization)
+{
     struct qr_err err;
     memset(model, 0, sizeof *model);
     must(qr_source_open(path, 1, &model->source, &err), &err, path);
+    must(qr_source_quantise(model->source, quantization, &err), &err, path);
     must(qr_weights_load(model->source, false, NULL, NULL, NULL, &model->weights, &err), &err, path);
     must(qr_arch_record(model->weights, &model->plan, &err), &err, path);
     model->n_vocab = model->plan->n_vocab;

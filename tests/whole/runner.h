@@ -18,6 +18,7 @@ struct model {
 
 /* Failing to open is a failed test. */
 void model_open(struct model *model, const char *path);
+void model_open_as(struct model *model, const char *path, const char *quantization);
 void model_close(struct model *model);
 /* Writes shape ("tiny-llama") with random weights to path, a directory or a .gguf file. */
 void model_write(const char *shape, enum qr_dtype type, const char *path);

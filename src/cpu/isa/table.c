@@ -76,6 +76,7 @@ const struct qr_cpu_table QR_NAME(qr_cpu_table) = {
             [QR_MXFP4] = QR_NAME(qr_k_dot_i8s),
             [QR_I8S] = QR_NAME(qr_k_dot_i8s),
             [QR_F8S] = QR_NAME(qr_k_dot_f8s),
+            [QR_FP8] = QR_NAME(qr_k_dot_f8s),
         },
     .mean_square = QR_NAME(qr_k_mean_square),
     .rsqrt = QR_NAME(qr_k_rsqrt),

@@ -157,6 +157,11 @@ static inline uint32_t pack_bf16(float lo, float hi)
 {
     return round_bf16(lo) | round_bf16(hi) << 16;
 }
+static inline uint32_t mul_bf16(uint32_t a, uint32_t b)
+{
+    float lo = __uint_as_float(a << 16) * __uint_as_float(b << 16);
+    return pack_bf16(lo, __uint_as_float(a & 0xFFFF0000u) * __uint_as_float(b & 0xFFFF0000u));
+}
 static inline float half_of(uint32_t two, int i)
 {
     return __uint_as_float(i ? two & 0xFFFF0000u : two << 16);
