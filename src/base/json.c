@@ -12,7 +12,7 @@ enum qr_status qr_json_file(const char *path, uint64_t cap, json_t **out, struct
 
     *out = NULL;
     QR_TRY(qr_read_file(path, cap, &data, &n, err));
-    status = qr_json_parse(data, n, path, out, err);
+    status = qr_json_parse_file(data, n, path, out, err);
     free(data);
     return status;
 }

@@ -8,9 +8,12 @@
  * beyond int64 are an error. what: for the message ("config.json"). The caller json_decref()s. The first call puts a hook
  * before jansson's allocator, whichever that is, for good. */
 enum qr_status qr_json_parse(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err);
+/* For files that Python wrote, whose integers have no end (tokenizer_config.json's model_max_length is 10^30 in many): those
+ * beyond int64 become real numbers. A byte order mark is named. */
+enum qr_status qr_json_parse_file(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err);
 /* For what models write: an object or a list, in which the last of equal keys counts. */
 enum qr_status qr_json_parse_lax(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err);
-/* qr_json_parse for a file of at most cap bytes. */
+/* qr_json_parse_file for a file of at most cap bytes. */
 enum qr_status qr_json_file(const char *path, uint64_t cap, json_t **out, struct qr_err *err);
 /* Reads key of an object into *out when present (JSON null counts as absent); an error when it has another type or lies outside
  * [min, max]. *out keeps its value when absent. */

@@ -6,9 +6,11 @@
  * the lexer is fed 8 bytes at a time, too few for a token to outgrow the 16 that its buffer has at least. */
 #include <pthread.h>
 #include <string.h>
+#include "base/buf.h"
 #include "base/json.h"
 
 #define MAX_DEPTH 200 /* jansson recurses once a level, and so does whoever walks the value */
+#define STRICT    (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL)
 enum { PIECE = 8, LEXER_BUFFER = 16 };
 
 struct shape {
@@ -121,7 +123,8 @@ static json_t *load(const char *data, size_t n, size_t longest, size_t flags, js
     return value;
 }
 
-static enum qr_status parse(const char *data, size_t n, const char *what, size_t flags, json_t **out,
+/* *huge, if not NULL: the text is bad for the size of a number, no more is known. */
+static enum qr_status parse(const char *data, size_t n, const char *what, size_t flags, bool *huge, json_t **out,
                             struct qr_err *err)
 {
     json_error_t error = {0};
@@ -136,16 +139,71 @@ static enum qr_status parse(const char *data, size_t n, const char *what, size_t
         return QR_OK;
     if (failed)
         return qr_fail(err, QR_NOMEM, "%s: out of memory while parsing %zu bytes of JSON", what, n);
+    if (huge)
+        *huge = json_error_code(&error) == json_error_numeric_overflow;
     return qr_fail(err, QR_FORMAT, "%s: bad JSON at line %d, column %d: %s", what, error.line, error.column,
                    error.text);
 }
 
+/* Integers of so many digits as may be beyond int64 as real numbers: with e0 behind them. */
+static void put_reals(const char *data, size_t n, struct qr_buf *out)
+{
+    enum { MOST = 18 }; /* digits of which no number is beyond */
+    bool in_string = false;
+
+    for (size_t i = 0; i < n;) {
+        size_t from = i, digits = 0;
+
+        if (in_string || data[i] == '"') {
+            in_string = data[i] != '"' || !in_string;
+            i += data[i] == '\\' && in_string && i + 1 < n ? 2 : 1;
+        } else if ((data[i] >= '0' && data[i] <= '9') || data[i] == '.' || data[i] == 'e' || data[i] == 'E') {
+            bool whole = true; /* a number from its first digit on, or letters of true and false */
+
+            for (; i < n && data[i] && strchr("0123456789.eE+-", data[i]); i++) {
+                digits += data[i] >= '0' && data[i] <= '9';
+                whole &= data[i] >= '0' && data[i] <= '9';
+            }
+            qr_buf_append(out, data + from, i - from);
+            if (whole && digits > MOST)
+                qr_buf_puts(out, "e0");
+            continue;
+        } else {
+            i++;
+        }
+        qr_buf_append(out, data + from, i - from);
+    }
+}
+
 enum qr_status qr_json_parse(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err)
 {
-    return parse(data, n, what, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, out, err);
+    return parse(data, n, what, STRICT, NULL, out, err);
+}
+
+enum qr_status qr_json_parse_file(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err)
+{
+    bool huge = false;
+    struct qr_buf text;
+    enum qr_status status;
+
+    *out = NULL;
+    if (n >= 3 && memcmp(data, "\xEF\xBB\xBF", 3) == 0)
+        return qr_fail(err, QR_FORMAT, "%s: it begins with a byte order mark, which JSON has none of: save it without",
+                       what);
+    status = parse(data, n, what, STRICT, &huge, out, err);
+    if (status == QR_OK || !huge)
+        return status;
+    qr_buf_init(&text, 0);
+    put_reals(data, n, &text);
+    if (text.failed)
+        status = qr_fail(err, QR_NOMEM, "%s: out of memory while parsing %zu bytes of JSON", what, n);
+    else
+        status = parse(text.data, text.len, what, STRICT, NULL, out, err);
+    qr_buf_free(&text);
+    return status;
 }
 
 enum qr_status qr_json_parse_lax(const char *data, size_t n, const char *what, json_t **out, struct qr_err *err)
 {
-    return parse(data, n, what, 0, out, err);
+    return parse(data, n, what, 0, NULL, out, err);
 }

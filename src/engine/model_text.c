@@ -314,7 +314,7 @@ static enum qr_status load_chat(struct qr_model *model, const char *dir, const s
     json_t *json = NULL;
     enum qr_status status = QR_OK;
     if (config->data)
-        status = qr_json_parse(config->data, config->n, "tokenizer_config.json", &json, err);
+        status = qr_json_parse_file(config->data, config->n, "tokenizer_config.json", &json, err);
     if (status == QR_OK)
         status = find_templates(dir, gguf, template_path, json, &t, err);
     if (status == QR_OK && t.n == 0)

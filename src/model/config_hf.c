@@ -262,7 +262,7 @@ static enum qr_status read_generation(const json_t *generation, struct qr_config
     QR_TRY(qr_json_real(generation, "temperature", 0, 100, &temperature, err));
     QR_TRY(qr_json_real(generation, "top_p", 0, 1, &top_p, err));
     QR_TRY(qr_json_real(generation, "repetition_penalty", 0, 100, &penalty, err));
-    QR_TRY(qr_json_int(generation, "top_k", 0, MAX_SIZE, &top_k, err));
+    QR_TRY(qr_json_int(generation, "top_k", -1, MAX_SIZE, &top_k, err)); /* -1: no limit, as vLLM writes it */
     QR_TRY(qr_json_bool(generation, "do_sample", &sample, err));
     out->gen_temperature = sample ? (float)temperature : 0;
     out->gen_top_p = (float)top_p;

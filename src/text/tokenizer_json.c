@@ -116,7 +116,7 @@ static enum qr_status read_tokenizer(const char *json, size_t n, struct qr_token
     qr_buf_init(&rest, 0);
     status = qr_tokenizer_cut(json, n, &rest, &vocab, &merges, err);
     if (status == QR_OK)
-        status = qr_json_parse(rest.data, rest.len, "tokenizer.json", &root, err);
+        status = qr_json_parse_file(rest.data, rest.len, "tokenizer.json", &root, err);
     qr_buf_free(&rest);
     if (status != QR_OK)
         return status;
@@ -130,7 +130,7 @@ static enum qr_status read_config(const char *config, size_t n, struct qr_tokeni
     json_t *root;
     enum qr_status status;
 
-    QR_TRY(qr_json_parse(config, n, "tokenizer_config.json", &root, err));
+    QR_TRY(qr_json_parse_file(config, n, "tokenizer_config.json", &root, err));
     status = qr_tokenizer_read_config(root, tok, err);
     json_decref(root);
     return status == QR_OK ? QR_OK : qr_err_prefix(err, status, "tokenizer_config.json");

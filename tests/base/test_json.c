@@ -222,6 +222,54 @@ static void files(void **state)
     assert_non_null(strstr(err.message, "b.json"));
 }
 
+static enum qr_status parse_file(const char *text, json_t **value, struct qr_err *err)
+{
+    return qr_json_parse_file(text, strlen(text), "a.json", value, err);
+}
+
+/* model_max_length as transformers writes it where there is none, among what must stay as it is. */
+static const char python[] =
+    "{\"model_max_length\":1000000000000000019884624838656,\"a\\\\\":-12345678901234567890123,"
+    "\"s\":\"\\\"98765432109876543210\\\\\",\"i\":9007199254740993,\"r\":12345678901234567890.5e1,"
+    "\"l\":[true,99999999999999999999]}";
+
+static void integers_without_end(void **state)
+{
+    struct qr_err err;
+    json_t *v;
+
+    (void)state;
+    assert_int_equal(parse(python, &v, &err), QR_FORMAT); /* what clients send is no such file */
+    assert_non_null(strstr(err.message, "too big integer"));
+    assert_int_equal(parse_file(python, &v, &err), QR_OK);
+    assert_true(json_real_value(json_object_get(v, "model_max_length")) == 1e30);
+    assert_true(json_real_value(json_object_get(v, "a\\")) == -12345678901234567890123.0);
+    assert_string_equal(json_string_value(json_object_get(v, "s")), "\"98765432109876543210\\");
+    assert_true(json_integer_value(json_object_get(v, "i")) == 9007199254740993); /* beyond a double's whole numbers */
+    assert_true(json_real_value(json_object_get(v, "r")) == 12345678901234567890.5e1);
+    assert_true(json_real_value(json_array_get(json_object_get(v, "l"), 1)) == 1e20);
+    json_decref(v);
+    assert_int_equal(parse_file("1e999", &v, &err), QR_FORMAT);
+    assert_int_equal(parse_file("[99999999999999999999,]", &v, &err), QR_FORMAT);
+    assert_int_equal(parse_file("[99999999999999999999,\"", &v, &err), QR_FORMAT);
+    assert_int_equal(parse_file("\xEF\xBB\xBF{}", &v, &err), QR_FORMAT);
+    assert_non_null(strstr(err.message, "byte order mark"));
+}
+
+static bool parse_python(void *ctx)
+{
+    struct qr_err err;
+    json_t *value;
+    enum qr_status status = parse_file(python, &value, &err);
+
+    (void)ctx;
+    if (status == QR_OK)
+        json_decref(value);
+    else
+        assert_true(value == NULL && status == QR_NOMEM);
+    return status == QR_OK;
+}
+
 static bool parse_object(void *ctx)
 {
     struct qr_err err;
@@ -242,6 +290,7 @@ static void survives_every_failed_allocation(void **state)
     if (!fault_works())
         skip();
     assert_true(fault_torture(parse_object, NULL, FAULT_ALLOC, 0) > 10);
+    assert_true(fault_torture(parse_python, NULL, FAULT_ALLOC, 0) > 10);
 }
 
 /* An allocator below qr_json_parse's: calls from number fail_from up to fail_to, counted from 1, get nothing. Behind each
@@ -358,6 +407,7 @@ int main(void)
         cmocka_unit_test(hostile_texts_are_refused),
         cmocka_unit_test(every_cut_and_flip),
         cmocka_unit_test(any_value_parses),
+        cmocka_unit_test(integers_without_end),
         cmocka_unit_test(getters),
         cmocka_unit_test_setup_teardown(files, tmp_setup, tmp_teardown),
         cmocka_unit_test(survives_every_failed_allocation),
