@@ -1,12 +1,13 @@
 /* source_quant.c - matrices of quantised safetensors, which stand there as several tensors: rows of them are made while
  * they are read, in types that hold the same numbers.
  *   fp8   X.weight F8_E4M3 [out, in] times X.weight_scale_inv (a scale for a block of rows and columns) or X.weight_scale
- *         (one for all, or one a row) -> F8S
+ *         (one for all, or one a row) -> FP8 where bf16 holds all scales, else F8S
  *   gptq  (Frantar et al., 2022; files of AutoGPTQ) X.qweight [in/8, out]: nibble k of a word is input 8 i + k;
  *         X.qzeros [groups, out/8], one less than the zero; X.scales [groups, out]; X.g_idx [in], the group of an input.
  *         scale * (q - zero) -> I8S; F16, as AutoGPTQ computes, where inputs of a group lie apart (desc_act)
  *   awq   (Lin et al., 2023; AutoAWQ's gemm) X.qweight [in, out/8], X.qzeros [groups, out/8]: nibble k of a word is output
  *         0 2 4 6 1 3 5 7 [k]; X.scales [groups, out] -> I8S */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,11 +49,17 @@ static void fp8_row(const struct qr_derived *d, uint64_t row, uint8_t *dst)
     bool single = d->scale_rows == 1 && d->scale_cols == 1, blocks = !single && d->quant.block_rows > 0;
     uint64_t first = single ? 0 : blocks ? row / (uint64_t)d->quant.block_rows * d->scale_cols : row;
 
-    for (uint64_t c = 0; c < d->n_col; c += 32, dst += 36) {
+    for (uint64_t c = 0; c < d->n_col; c += 32) {
         float scale = scale_at(d, first + (blocks ? c / (uint64_t)d->quant.block_cols : 0));
+        uint16_t upper = qr_f32_to_bf16(scale);
 
-        memcpy(dst, &scale, 4);
-        memcpy(dst + 4, src + c, 32);
+        if (d->type == QR_FP8)
+            memcpy(dst, &upper, 2);
+        else
+            memcpy(dst, &scale, 4);
+        dst += d->type == QR_FP8 ? 2 : 4;
+        memcpy(dst, src + c, 32);
+        dst += 32;
     }
 }
 
@@ -221,6 +228,23 @@ static uint64_t pieces(uint64_t n, int32_t size)
     return (n + (uint64_t)size - 1) / (uint64_t)size;
 }
 
+/* As FP8 a matrix takes less, and stays as it is on a GPU. */
+static enum qr_status choose_fp8(void *ctx, struct qr_err *err)
+{
+    struct qr_derived *d = ctx;
+    bool fit = true;
+
+    (void)err;
+    for (uint64_t i = 0; fit && i < d->scale_rows * d->scale_cols; i++) {
+        float scale = scale_at(d, i), size = fabsf(scale);
+
+        fit = (size == 0 || (size >= QR_FP8_LEAST && size <= QR_FP8_MOST)) &&
+              qr_bf16_to_f32(qr_f32_to_bf16(scale)) == scale;
+    }
+    d->type = fit ? QR_FP8 : QR_F8S;
+    return QR_OK;
+}
+
 static enum qr_status make_fp8(const struct qr_source *source, struct qr_derived *d, struct qr_err *err)
 {
     const struct qr_quant *quant = &d->quant;
@@ -230,7 +254,6 @@ static enum qr_status make_fp8(const struct qr_source *source, struct qr_derived
         return bad_shape(d->main, "a matrix", err);
     d->n_row = d->main->dim[0];
     d->n_col = d->main->dim[1];
-    d->type = QR_F8S;
     d->scale = beside(source, d->main, ".weight_scale_inv", &d->map[1]);
     if (!d->scale)
         d->scale = beside(source, d->main, ".weight_scale", &d->map[1]);
@@ -243,16 +266,13 @@ static enum qr_status make_fp8(const struct qr_source *source, struct qr_derived
     d->scale_cols = d->scale->n_dim > 1 ? d->scale->dim[1] : 1;
     if (!qr_dtype_from_safetensors(d->scale->dtype, &type) || d->scale->n_dim > 2)
         return bad_shape(d->scale, "of type F32, F16 or BF16 with up to two dimensions", err);
-    if (d->scale_rows == 1 && d->scale_cols == 1)
-        return QR_OK;
-    if (quant->block_rows == 0) {
-        if (d->scale_rows == d->n_row && d->scale_cols == 1)
-            return QR_OK;
+    bool single = d->scale_rows == 1 && d->scale_cols == 1;
+    if (!single && quant->block_rows == 0 && (d->scale_rows != d->n_row || d->scale_cols != 1))
         return bad_shape(d->scale, "one scale, or one a row", err);
-    }
-    if (d->scale_rows == pieces(d->n_row, quant->block_rows) && d->scale_cols == pieces(d->n_col, quant->block_cols))
-        return QR_OK;
-    return bad_shape(d->scale, "a scale for each block of weight_block_size", err);
+    if (!single && quant->block_rows > 0 &&
+        (d->scale_rows != pieces(d->n_row, quant->block_rows) || d->scale_cols != pieces(d->n_col, quant->block_cols)))
+        return bad_shape(d->scale, "a scale for each block of weight_block_size", err);
+    return qr_map_guard(d->map[1], choose_fp8, d, err);
 }
 
 /* Every input's group, read once: desc_act must have told the truth, and no group may be outside the scales. */

@@ -33,6 +33,8 @@ def lib(tmp_path_factory):
     dll.qr_row_bytes.argtypes = [ctypes.c_int, ctypes.c_uint64]
     dll.qr_row_bytes.restype = ctypes.c_uint64
     dll.qr_ggml_type_name.restype = ctypes.c_char_p
+    dll.qr_quant_fp8.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64]
+    dll.qr_quant_fp8.restype = ctypes.c_bool
     dll.qr_f8_e4m3_to_f32.argtypes = [ctypes.c_uint8]
     dll.qr_f8_e4m3_to_f32.restype = ctypes.c_float
     return dll
@@ -109,3 +111,78 @@ def test_quant_refuses_other_types(lib):
     x, out = np.zeros(256, np.float32), np.zeros(256, np.uint8)
     for name in TYPES[6:]:
         assert not lib.qr_quant(TYPES.index(name), x.ctypes.data, out.ctypes.data, 256)
+
+
+# ---------------------------------------------------------------------- FP8: a bf16 scale and 32 codes of E4M3
+
+FP8 = 18  # enum qr_dtype
+LEVELS = np.array([e4m3(code) for code in range(127)])  # ascending
+
+
+def nearest_codes(y):
+    """Of E4M3, for magnitudes; ties to even, what is too large to 448."""
+    low = np.searchsorted((LEVELS[1:] + LEVELS[:-1]) / 2, y.astype(np.float64))
+    ahead = np.minimum(low + 1, 126)
+    tie = (LEVELS[low] + LEVELS[ahead]) / 2 == y
+    return np.where(tie & (low % 2 == 1), ahead, low).astype(np.uint8)
+
+
+def bf16_bits(x):
+    u = x.view(np.uint32)
+    return ((u + 0x7FFF + (u >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def fp8_reference(x, importance):
+    """x [n, 32]: the scale among 16 of an octave with the least sum of importance times squared error, each operation in fp32."""
+    f = np.float32
+    most = np.abs(x).max(1) / f(448)
+    best, error = np.zeros(len(x), np.uint16), np.full(len(x), np.inf, f)
+    for i in range(16):
+        bits = bf16_bits(np.clip(most * f(2 ** (i / 16)), f(2.0**-100), f(255)))
+        s = (bits.astype(np.uint32) << 16).view(f)
+        y = x * (f(1) / s)[:, None]
+        e = np.copysign(LEVELS[nearest_codes(np.abs(y))], y).astype(f) - y
+        lanes = np.zeros((len(x), 4), f)
+        for k in range(0, 32, 4):
+            lanes += e[:, k : k + 4] * e[:, k : k + 4] * importance[k : k + 4]
+        total = ((lanes[:, 0] + lanes[:, 1]) + (lanes[:, 2] + lanes[:, 3])) * (s * s)
+        best = np.where(total < error, bits, best)
+        error = np.minimum(total, error)
+    s = (best.astype(np.uint32) << 16).view(f)
+    y = x * (f(1) / s)[:, None]
+    codes = nearest_codes(np.abs(y)) | np.where(np.signbit(y), 128, 0).astype(np.uint8)
+    return best, codes, np.copysign(LEVELS[codes & 127], y).astype(f) * s[:, None]
+
+
+@pytest.mark.parametrize("size", [1e-38, 1e-9, 0.02, 1.0, 2e4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_quant_to_fp8(lib, size, weighted):
+    rng = np.random.default_rng(12)
+    x = (np.clip(rng.standard_normal((4096, 32)), -5, 5) * size).astype(np.float32)
+    x[0], x[1] = 0, -size
+    x[2:40] = np.round(x[2:40] / size * 4) / 4 * size  # ties
+    x[40:80, 1:] *= 1e-3  # down to subnormal codes and below
+    importance = rng.exponential(1, 32).astype(np.float32) ** 2 if weighted else np.ones(32, np.float32)
+    with np.errstate(all="ignore"):
+        scale, codes, numbers = fp8_reference(x, importance)
+    got, back = np.empty((len(x), 34), np.uint8), np.empty_like(x)
+    for i in range(len(x)):
+        assert lib.qr_quant_fp8(x[i].ctypes.data, importance.ctypes.data if weighted else None, got[i].ctypes.data, 32)
+    lib.qr_dequant(FP8, got.ctypes.data, back.ctypes.data, x.size)
+    assert np.array_equal(got[:, :2].copy().view(np.uint16)[:, 0], scale)
+    assert np.array_equal(got[:, 2:], codes)
+    assert same_floats(back, numbers)
+    if size >= 1e-9:
+        rms = lambda e: float(np.sqrt((e.astype(np.float64) ** 2).mean()))
+        weight = np.sqrt(importance)
+        assert rms((back - x) * weight) < 0.021 * rms(x * weight)  # the scale of the largest number gives 0.025
+
+
+def test_fp8_refuses_what_it_cannot_hold(lib):
+    out = np.zeros(34, np.uint8)
+    for bad in (np.nan, np.inf, -np.inf, 448 * 256.0):
+        x = np.full(32, 0.5, np.float32)
+        x[17] = bad
+        assert not lib.qr_quant_fp8(x.ctypes.data, None, out.ctypes.data, 32)
+    x[17] = -448 * 255.0
+    assert lib.qr_quant_fp8(x.ctypes.data, None, out.ctypes.data, 32) and out[2 + 17] == 0xFE

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from numpy_forward import Model, read_safetensors
+from test_dequant import fp8_reference
 from test_forward import PROMPT, complete
 
 MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -185,8 +186,67 @@ def test_merged_matrices_of_phi3(quire, tmp_path, kind):
     assert max(abs(p - want[i][t]) for i, top in enumerate(tops) for t, p in top.items()) < 1e-3
 
 
-def refusal(quire, path):
-    done = quire.run("complete", path, "-p", "x", check=False)
+def to_fp8(w, importance):
+    blocks = w.astype(np.float32).reshape(-1, 32)
+    weight = importance.astype(np.float32).reshape(-1, 32)
+    n = len(weight)
+    return np.stack([fp8_reference(blocks[i::n], weight[i])[2] for i in range(n)], 1).reshape(w.shape)
+
+
+def norm_before(name, tied):
+    """The norm in front of a matrix, by Hugging Face's names; its square says how much a column's errors count."""
+    layer = name.split("self_attn.")[0].split("mlp.")[0]
+    if name.split(".")[-2] in ("q_proj", "k_proj", "v_proj"):
+        return layer + "input_layernorm.weight"
+    if name.split(".")[-2] in ("gate_proj", "up_proj"):
+        return layer + "post_attention_layernorm.weight"
+    return "model.norm.weight" if name == "lm_head.weight" or (tied and "embed_tokens" in name) else None
+
+
+@pytest.mark.parametrize("shape,dtype", [("tiny-qwen2", "bf16"), ("tiny-llama", "f32")])
+def test_quantization_fp8(quire, tmp_path, shape, dtype):
+    quire.run("synth", shape, tmp_path / "plain", "--dtype", dtype, "--seed", 5)
+    model = Model(tmp_path / "plain")
+    plain = model.logprobs(PROMPT)
+    tied = json.loads((tmp_path / "plain" / "config.json").read_text())["tie_word_embeddings"]
+    for name, w in list(model.weights.items()):
+        if w.ndim == 2:
+            norm = norm_before(name, tied)
+            g = model.weights[norm].astype(np.float32) if norm else np.ones(w.shape[1], np.float32)
+            model.weights[name] = to_fp8(w, g * g).astype(np.float64)
+    args = ("--quantization", "fp8", "--device", "cpu")
+    ids, tops = complete(quire, tmp_path / "plain", PROMPT, 16, "--kv-cache-dtype", "f32", "--ignore-eos", *args)
+    want = model.logprobs(PROMPT + ids)[len(PROMPT) - 1 : -1]
+    assert np.abs(plain[-1] - want[0]).max() > 0.01
+    assert max(abs(p - want[i][t]) for i, top in enumerate(tops) for t, p in top.items()) < 1e-4
+    plain, said = (quire.json("info", tmp_path / "plain", "--device", "cpu", "--json", *a)["ledger"] for a in ((), args))
+    weights = {line["name"]: line["bytes"] for line in said["lines"] if line["name"].startswith("weights")}
+    assert set(weights) == {"weights FP8", "weights F32"}  # norms and biases
+    assert said["total"] < plain["total"]
+
+
+def test_quantization_refuses_in_one_sentence(quire, tmp_path):
+    quire.run("synth", "tiny-qwen2", tmp_path / "plain", "--dtype", "f32", "--seed", 5)
+    quire.run("synth", "tiny-qwen2", tmp_path / "q.gguf", "--dtype", "q4_0")
+    quantise(tmp_path / "plain", tmp_path / "fp8", "fp8-blocks")
+    assert "it must be fp8 or none" in refusal(quire, tmp_path / "plain", "--quantization", "fp4")
+    assert "quantised already: Q4_0" in refusal(quire, tmp_path / "q.gguf", "--quantization", "fp8")
+    assert "quantised already: F8S" in refusal(quire, tmp_path / "fp8", "--quantization", "fp8")
+    again = [complete(quire, tmp_path / "plain", PROMPT, 4, *a) for a in ((), ("--quantization", "none"))]
+    assert again[0] == again[1]
+
+
+def test_scales_in_bf16_are_held_so(quire, tmp_path):
+    """A matrix whose scales bf16 holds takes half a bit less, and stays packed on a GPU."""
+    quire.run("synth", "tiny-qwen2", tmp_path / "plain", "--dtype", "f32", "--seed", 5)
+    for kind, name in (("fp8-blocks-bf16", "FP8"), ("fp8-blocks", "F8S")):
+        quantise(tmp_path / "plain", tmp_path / kind, kind)
+        types = {t["name"]: t["type"] for t in quire.json("info", tmp_path / kind, "--json")["tensors"]}
+        assert types["blk.0.ffn_down.weight"] == types["blk.1.attn_q.weight"] == name
+
+
+def refusal(quire, path, *options):
+    done = quire.run("complete", path, "-p", "x", *options, check=False)
     assert done.returncode == 1
     message = done.stderr.decode()
     assert message.count("\n") == 1 and len(message) < 400

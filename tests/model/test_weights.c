@@ -205,7 +205,8 @@ static void biases_everywhere(void **state)
     qr_source_close(source);
 }
 
-static void same_bits_from_every_format(void **state)
+/* how: as for qr_source_quantise */
+static void every_format(void **state, const char *how)
 {
     for (int i = 0; i < N_SHAPE; i++) {
         struct qr_config config = shape_config(shapes[i]);
@@ -221,8 +222,12 @@ static void same_bits_from_every_format(void **state)
             source[k] = open_source(path);
         }
         for (int k = 0; k < 3; k++) {
+            assert_int_equal(qr_source_quantise(source[k], how, &err), QR_OK);
             weights[k] = load(source[k], false, k + 1);
-            check_all(source[k], weights[k]);
+            if (how)
+                assert_int_equal(weights[k]->layer[0].q.storage->segment->type, QR_FP8);
+            else
+                check_all(source[k], weights[k]);
             qr_source_close(source[k]); /* weights outlive it */
         }
         for (int k = 1; k < 3; k++) {
@@ -242,12 +247,37 @@ static void same_bits_from_every_format(void **state)
     }
 }
 
+static void same_bits_from_every_format(void **state)
+{
+    every_format(state, NULL);
+}
+
+/* What the numbers are is told by tests/conformance/test_quantised.py. */
+static void same_fp8_from_every_format(void **state)
+{
+    every_format(state, "fp8");
+}
+
+static void refuses_to_quantise(void **state)
+{
+    struct qr_config config = shape_config("tiny-qwen2");
+    struct qr_source *source = random_source(&config, QR_Q8_0);
+    struct qr_err err;
+    (void)state;
+    assert_int_equal(qr_source_quantise(source, "fp8", &err), QR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "Q8_0"));
+    assert_int_equal(qr_source_quantise(source, "int3", &err), QR_INVALID);
+    assert_int_equal(qr_source_quantise(source, "none", &err), QR_OK);
+    qr_source_close(source);
+}
+
 static void headers_tell_all(void **state)
 {
     (void)state;
-    for (int i = 0; i < N_SHAPE; i++) {
-        struct qr_config config = shape_config(shapes[i]);
-        struct qr_source *source = random_source(&config, QR_Q8_0);
+    for (int i = 0; i < 2 * N_SHAPE; i++) {
+        struct qr_config config = shape_config(shapes[i / 2]);
+        struct qr_source *source = random_source(&config, i % 2 ? QR_BF16 : QR_Q8_0);
+        assert_int_equal(qr_source_quantise(source, i % 2 ? "fp8" : NULL, NULL), QR_OK);
         struct qr_weights *dry = load(source, true, 1), *wet = load(source, false, 1);
         uint64_t by_type[QR_N_DTYPE] = {0}, again[QR_N_DTYPE] = {0}, all = 0;
         uint64_t matrices = storage_bytes(dry, by_type);
@@ -341,6 +371,8 @@ int main(void)
         cmocka_unit_test(random_weights),
         cmocka_unit_test_setup_teardown(biases_everywhere, tmp_setup, tmp_teardown),
         cmocka_unit_test_setup_teardown(same_bits_from_every_format, tmp_setup, tmp_teardown),
+        cmocka_unit_test_setup_teardown(same_fp8_from_every_format, tmp_setup, tmp_teardown),
+        cmocka_unit_test(refuses_to_quantise),
         cmocka_unit_test(headers_tell_all),
         cmocka_unit_test(vocabulary_of_no_round_number),
         cmocka_unit_test(default_model),
