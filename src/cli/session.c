@@ -43,6 +43,8 @@ static void init_engine_options(struct cli_session *s)
 {
     struct cli_option table[] = {
         {"--device", NULL, CLI_TEXT, "NAME", "cpu, cuda or auto (default)", &s->device, 0, 0},
+        {"--isa", NULL, CLI_TEXT, "NAME",
+         "of the CPU's kernels: avx512, avx2, c or auto, the best that runs here (default)", &s->isa, 0, 0},
         {"--max-model-len", NULL, CLI_INT, "N|auto", "tokens that a sequence may reach (default: what fits)",
          &s->max_model_len, 0, 1 << 24},
         {"--kv-cache-dtype", NULL, CLI_TEXT, "TYPE", "auto (default), bf16, f16, f32 (CPU) or fp8 (GPU)",
@@ -141,6 +143,7 @@ int cli_engine_options(const struct cli_command *command, const struct cli_sessi
     struct qr_err err;
     *options = (struct qr_engine_options){
         .device = s->device,
+        .isa = s->isa,
         .kv_cache_dtype = s->kv_cache_dtype,
         .n_thread = (int)s->n_thread,
         .max_model_len = (int)s->max_model_len,

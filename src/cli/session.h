@@ -7,7 +7,7 @@
 
 struct cli_session {
     /* options, filled by cli_parse through the tables below */
-    const char *device, *kv_cache_dtype, *fuse, *chat_template, *quantization;
+    const char *device, *isa, *kv_cache_dtype, *fuse, *chat_template, *quantization;
     int64_t n_thread, max_model_len, max_num_seqs, max_num_batched_tokens, kv_cache_tokens, seed;
     double gpu_memory_utilization; /* 0: not given */
     bool verbose, prefix_cache, no_prefix_cache;
@@ -28,7 +28,7 @@ struct cli_session {
     char *resolved; /* what path stands for when it is a repository; else NULL */
     int32_t stop_ids[CLI_LIST_MAX];
     /* tables */
-    struct cli_option model_options[12], engine_options[12], sampling_options[20];
+    struct cli_option model_options[12], engine_options[13], sampling_options[20];
 };
 
 /* Sets the defaults and makes the tables point into this struct; it must not move afterwards. */

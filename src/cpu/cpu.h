@@ -7,9 +7,9 @@
 enum qr_isa { QR_ISA_C, QR_ISA_AVX2, QR_ISA_AVX512, QR_N_ISA };
 const char *qr_isa_name(enum qr_isa isa);
 bool qr_isa_runs_here(enum qr_isa isa);
-/* The best that runs here; the environment variable QUIRE_ISA (c, avx2, avx512) may name a lower one. */
-enum qr_isa qr_isa_best(void);
-enum qr_status qr_isa_check(struct qr_err *err); /* fails where QUIRE_ISA names no instruction set */
+enum qr_isa qr_isa_best(void); /* that runs here */
+/* By name; NULL or "auto": the best. QR_INVALID: none of that name; QR_UNSUPPORTED: not on this CPU. */
+enum qr_status qr_isa_choose(const char *name, enum qr_isa *isa, struct qr_err *err);
 
 /* plan and pool must outlive exec. Allocates exactly what qr_cpu_memory says; a step allocates nothing. */
 enum qr_status qr_cpu_exec_create(const struct qr_plan *plan, const struct qr_exec_limits *limits, enum qr_isa isa,

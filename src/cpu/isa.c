@@ -1,5 +1,4 @@
 /* isa.c - which instruction sets this CPU has, and which one to use. */
-#include <stdlib.h>
 #include <string.h>
 #include "cpu/kernel.h"
 
@@ -30,28 +29,29 @@ bool qr_isa_runs_here(enum qr_isa isa)
 
 enum qr_isa qr_isa_best(void)
 {
-    const char *wanted = getenv("QUIRE_ISA");
     enum qr_isa best = QR_ISA_C;
-    for (int i = 0; i < QR_N_ISA; i++) {
-        if (!qr_isa_runs_here(i))
-            continue;
-        best = i;
-        if (wanted && strcmp(wanted, names[i]) == 0)
-            break;
-    }
+    for (int i = 0; i < QR_N_ISA; i++)
+        if (qr_isa_runs_here(i))
+            best = i;
     return best;
 }
 
-enum qr_status qr_isa_check(struct qr_err *err)
+enum qr_status qr_isa_choose(const char *name, enum qr_isa *isa, struct qr_err *err)
 {
-    const char *wanted = getenv("QUIRE_ISA");
-    if (!wanted || !*wanted)
+    *isa = qr_isa_best();
+    if (!name || strcmp(name, "auto") == 0)
         return QR_OK;
-    for (int i = 0; i < QR_N_ISA; i++)
-        if (strcmp(wanted, names[i]) == 0)
-            return QR_OK;
-    return qr_fail(err, QR_INVALID, "QUIRE_ISA is \"%.50s\": it must be c, avx2 or avx512, or not set for the best",
-                   wanted);
+    for (int i = 0; i < QR_N_ISA; i++) {
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        if (!qr_isa_runs_here(i))
+            return qr_fail(err, QR_UNSUPPORTED,
+                           "isa is %s, which this CPU does not run: leave it out for the best here, %s", names[i],
+                           names[*isa]);
+        *isa = i;
+        return QR_OK;
+    }
+    return qr_fail(err, QR_INVALID, "isa is \"%.50s\": it must be auto, c, avx2 or avx512", name);
 }
 
 const struct qr_cpu_table *qr_cpu_table(enum qr_isa isa)

@@ -217,8 +217,7 @@ static enum qr_status make(const struct qr_model *model, const struct qr_engine_
         return qr_fail(err, QR_INVALID, "n_thread is %d: it must lie within 1 and 256, or be 0 for all CPUs",
                        o->n_thread);
     setup->n_thread = o->n_thread > 0 ? o->n_thread : qr_cpu_count();
-    QR_TRY(qr_isa_check(err));
-    setup->isa = qr_isa_best();
+    QR_TRY(qr_isa_choose(o->isa, &setup->isa, err));
     if (o->fuse_mask > QR_FUSE_ALL)
         return qr_fail(err, QR_INVALID, "fuse_mask is %lld: it must lie within 0 and %d, or be -1 for the default",
                        (long long)o->fuse_mask, QR_FUSE_ALL);

@@ -329,18 +329,19 @@ static void isa_choice(void **state)
     (void)state;
     assert_true(qr_isa_runs_here(QR_ISA_C));
     assert_string_equal(qr_isa_name(QR_ISA_AVX512), "avx512");
-    setenv("QUIRE_ISA", "c", 1);
-    assert_int_equal(qr_isa_best(), QR_ISA_C);
-    setenv("QUIRE_ISA", "avx2", 1);
-    assert_int_equal(qr_isa_best(), qr_isa_runs_here(QR_ISA_AVX2) ? QR_ISA_AVX2 : QR_ISA_C);
-    assert_int_equal(qr_isa_check(&err), QR_OK);
-    setenv("QUIRE_ISA", "sse9", 1);
-    assert_int_equal(qr_isa_check(&err), QR_INVALID);
+    enum qr_isa isa = QR_N_ISA, best = qr_isa_best();
+    assert_int_equal(qr_isa_choose(NULL, &isa, &err), QR_OK);
+    assert_int_equal(isa, best);
+    assert_int_equal(qr_isa_choose("auto", &isa, &err), QR_OK);
+    assert_int_equal(isa, best);
+    for (int i = 0; i < QR_N_ISA; i++) {
+        enum qr_status status = qr_isa_choose(qr_isa_name(i), &isa, &err);
+        assert_int_equal(status, qr_isa_runs_here(i) ? QR_OK : QR_UNSUPPORTED);
+        assert_int_equal(isa, qr_isa_runs_here(i) ? (enum qr_isa)i : best);
+        assert_false(qr_isa_runs_here(i) && (enum qr_isa)i > best);
+    }
+    assert_int_equal(qr_isa_choose("sse9", &isa, &err), QR_INVALID);
     assert_non_null(strstr(err.message, "sse9"));
-    setenv("QUIRE_ISA", "", 1);
-    assert_int_equal(qr_isa_check(&err), QR_OK);
-    unsetenv("QUIRE_ISA");
-    assert_int_equal(qr_isa_check(&err), QR_OK);
     assert_true(qr_isa_runs_here(qr_isa_best()));
 }
 

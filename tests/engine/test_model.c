@@ -341,6 +341,7 @@ static void options_that_cannot_be(void **state)
     } bad[] = {
         {{.device = "cuda"}, QR_UNSUPPORTED, "CUDA"},
         {{.device = "tpu"}, QR_INVALID, "tpu"},
+        {{.isa = "sse9"}, QR_INVALID, "sse9"},
         {{.kv_cache_dtype = "q8_0"}, QR_INVALID, "kv_cache_dtype"},
         {{.kv_cache_dtype = "fp8"}, QR_INVALID, "fp8"},
         {{.n_thread = -1}, QR_INVALID, "n_thread"},
