@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/mapfile.h"
 
 #define MAX_DEPTH 200 /* jansson recurses once a level, and so does whoever walks the value */
 #define STRICT    (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL)
@@ -187,6 +188,8 @@ enum qr_status qr_json_parse_file(const char *data, size_t n, const char *what, 
     enum qr_status status;
 
     *out = NULL;
+    if (qr_file_mistaken(data, n))
+        return qr_fail(err, QR_FORMAT, "%s: this is %s", what, qr_file_mistaken(data, n));
     if (n >= 3 && memcmp(data, "\xEF\xBB\xBF", 3) == 0)
         return qr_fail(err, QR_FORMAT, "%s: it begins with a byte order mark, which JSON has none of: save it without",
                        what);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -172,4 +173,17 @@ enum qr_status qr_write_file(const char *path, const void *data, size_t n, struc
         unlink(temporary);
     free(temporary);
     return status;
+}
+
+const char *qr_file_mistaken(const void *data, uint64_t n)
+{
+    static const char lfs[] = "version https://git-lfs";
+    static const char *const page[] = {"<!doctype html", "<html"};
+
+    if (n >= sizeof lfs - 1 && memcmp(data, lfs, sizeof lfs - 1) == 0)
+        return "a pointer of Git LFS, not the file itself: fetch that with git lfs pull, or with quire fetch";
+    for (int i = 0; i < 2; i++)
+        if (n >= strlen(page[i]) && strncasecmp(data, page[i], strlen(page[i])) == 0)
+            return "a web page, not the file itself: download it again";
+    return NULL;
 }

@@ -22,6 +22,8 @@ enum qr_status qr_map_guard(const struct qr_map *map, enum qr_status (*fn)(void 
 
 /* A whole file, NUL behind it, at most cap bytes (else QR_LIMIT). *data is malloc'ed. */
 enum qr_status qr_read_file(const char *path, uint64_t cap, char **data, size_t *n, struct qr_err *err);
+/* What often lies where a file should be, by its beginning: "a pointer of Git LFS, not the file: ...", "a web page"; NULL: neither. */
+const char *qr_file_mistaken(const void *data, uint64_t n);
 /* Writes path.tmp-PID and renames it, so that a reader sees the old file or the new one. */
 enum qr_status qr_write_file(const char *path, const void *data, size_t n, struct qr_err *err);
 #endif

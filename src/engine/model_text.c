@@ -1,7 +1,9 @@
 /* model_text.c - a model's tokenizer and chat template, from the files of a directory or the keys of a GGUF file. */
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/json.h"
 #include "base/mapfile.h"
 #include "engine/model.h"
@@ -177,6 +179,7 @@ static enum qr_status fill_spec(void *ctx, struct qr_err *err)
         return qr_fail(err, QR_NOTFOUND, "the GGUF file has no tokenizer: give token ids in place of text");
     QR_TRY(read_token_types(gguf, spec->n_token, &m->type, err));
     QR_TRY(copy_pieces(gguf, "tokenizer.ggml.merges", &m->merge, &spec->n_merge, &found, err));
+    spec->merges_missing = !found;
     QR_TRY(read_id(gguf, "tokenizer.ggml.bos_token_id", &spec->bos, err));
     QR_TRY(read_id(gguf, "tokenizer.ggml.eos_token_id", &spec->eos, err));
     QR_TRY(qr_gguf_bool(gguf, "tokenizer.ggml.add_bos_token", &spec->add_bos, &spec->add_bos_known, err));
@@ -210,6 +213,17 @@ enum qr_status qr_tokenizer_from_gguf(const struct qr_gguf *gguf, struct qr_toke
     return status;
 }
 
+static enum qr_status no_tokenizer(const char *dir, struct qr_err *err)
+{
+    char path[4096];
+    bool pieces =
+        (size_t)snprintf(path, sizeof path, "%s/tokenizer.model", dir) < sizeof path && access(path, R_OK) == 0;
+    return qr_fail(
+        err, QR_NOTFOUND, "there is no tokenizer.json in %.200s%s: give token ids in place of text", dir,
+        pieces ? ", and its tokenizer.model is not read (transformers' AutoTokenizer makes the one from the other)"
+               : "");
+}
+
 static enum qr_status load_tokenizer(struct qr_model *model, const char *dir, const struct qr_gguf *gguf,
                                      const struct file *config, struct qr_err *err)
 {
@@ -226,7 +240,7 @@ static enum qr_status load_tokenizer(struct qr_model *model, const char *dir, co
         return status == QR_OK ? QR_OK : qr_err_prefix(err, status, "%.200s", model->path);
     }
     if (dir)
-        return qr_fail(err, QR_NOTFOUND, "there is no tokenizer.json in %.300s: give token ids in place of text", dir);
+        return no_tokenizer(dir, err);
     return qr_fail(err, QR_NOTFOUND, "%.200s has no tokenizer: give token ids in place of text", model->path);
 }
 
@@ -235,8 +249,8 @@ static enum qr_status load_tokenizer(struct qr_model *model, const char *dir, co
 struct templates {
     int n;
     struct qr_chat_template item[MAX_TEMPLATES];
-    struct file file; /* what item[0] points into when it came from a file */
-    char *copy[2];    /* what the items point to when they came from a GGUF file */
+    struct file file, tool_use; /* what the items point into when they came from files */
+    char *copy[2];              /* what the items point to when they came from a GGUF file */
     const struct qr_gguf *gguf;
 };
 
@@ -293,8 +307,18 @@ static enum qr_status find_templates(const char *dir, const struct qr_gguf *gguf
         QR_TRY(read_part(dir, "chat_template.jinja", MAX_TEMPLATE_BYTES, &t->file, err));
     if (t->file.data)
         add_template(t, "default", t->file.data, t->file.n);
+    if (t->file.data && !path)
+        QR_TRY(read_part(dir, "additional_chat_templates/tool_use.jinja", MAX_TEMPLATE_BYTES, &t->tool_use, err));
+    if (t->tool_use.data)
+        add_template(t, "tool_use", t->tool_use.data, t->tool_use.n);
     if (t->n == 0 && config)
         templates_of_config(config, t);
+    if (t->n > 0 && strcmp(t->item[0].name, "default") != 0)
+        return qr_fail(
+            err, QR_NOTFOUND,
+            "tokenizer_config.json has chat templates, the first named \"%.60s\", and none is the default: give "
+            "one with chat_template",
+            t->item[0].name);
     t->gguf = gguf;
     return t->n == 0 && gguf ? qr_map_guard(qr_gguf_map(gguf), templates_of_gguf, t, err) : QR_OK;
 }
@@ -330,6 +354,7 @@ static enum qr_status load_chat(struct qr_model *model, const char *dir, const s
     }
     json_decref(json);
     free(t.file.data);
+    free(t.tool_use.data);
     free(t.copy[0]);
     free(t.copy[1]);
     return status;

@@ -66,8 +66,11 @@ static enum qr_status check_count(const struct qr_gguf_cursor *cursor, uint64_t 
 static enum qr_status read_magic(struct qr_gguf *gguf, struct qr_gguf_cursor *cursor, struct qr_err *err)
 {
     const uint8_t *magic;
+    const char *mistaken;
 
     QR_TRY(qr_gguf_take(cursor, 4, &magic, err));
+    if ((mistaken = qr_file_mistaken(magic, gguf->map.size)))
+        return qr_fail(err, QR_FORMAT, "this is %s", mistaken);
     if (memcmp(magic, "GGUF", 4) != 0)
         return qr_fail(err, QR_FORMAT, "this is no GGUF file: it begins with bytes %02x %02x %02x %02x, not \"GGUF\"",
                        magic[0], magic[1], magic[2], magic[3]);

@@ -169,23 +169,36 @@ static enum qr_status copy_header(void *ctx, struct qr_err *err)
     return QR_OK;
 }
 
+/* The length in front. Under the guard. */
+static enum qr_status read_start(void *ctx, struct qr_err *err)
+{
+    struct header_text *header = ctx;
+    const struct qr_map *map = header->map;
+    const char *mistaken = qr_file_mistaken(map->data, map->size);
+
+    if (mistaken)
+        return qr_fail(err, QR_FORMAT, "this is %s", mistaken);
+    if (map->size < 8)
+        return qr_fail(err, QR_FORMAT, "the file has %llu bytes; a safetensors file has at least 8",
+                       (unsigned long long)map->size);
+    memcpy(&header->n, map->data, 8);
+    if (header->n > MAX_HEADER)
+        return qr_fail(err, QR_LIMIT, "the header announces %llu bytes; the format's limit is %d",
+                       (unsigned long long)header->n, MAX_HEADER);
+    if (header->n > map->size - 8)
+        return qr_fail(err, QR_FORMAT, "the header announces %llu bytes, but only %llu follow: the file is cut off",
+                       (unsigned long long)header->n, (unsigned long long)map->size - 8);
+    if (header->n < 2 || map->data[8] != '{')
+        return qr_fail(err, QR_FORMAT, "the header does not begin with '{': this is no safetensors file");
+    return QR_OK;
+}
+
 static enum qr_status read_header(struct qr_safetensors *st, struct qr_err *err)
 {
     struct header_text header = {.map = &st->map};
     enum qr_status status;
 
-    if (st->map.size < 8)
-        return qr_fail(err, QR_FORMAT, "the file has %llu bytes; a safetensors file has at least 8",
-                       (unsigned long long)st->map.size);
-    memcpy(&header.n, st->map.data, 8);
-    if (header.n > MAX_HEADER)
-        return qr_fail(err, QR_LIMIT, "the header announces %llu bytes; the format's limit is %d",
-                       (unsigned long long)header.n, MAX_HEADER);
-    if (header.n > st->map.size - 8)
-        return qr_fail(err, QR_FORMAT, "the header announces %llu bytes, but only %llu follow: the file is cut off",
-                       (unsigned long long)header.n, (unsigned long long)st->map.size - 8);
-    if (header.n < 2 || st->map.data[8] != '{')
-        return qr_fail(err, QR_FORMAT, "the header does not begin with '{': this is no safetensors file");
+    QR_TRY(qr_map_guard(&st->map, read_start, &header, err));
     st->data_at = 8 + header.n;
     header.text = malloc(header.n);
     if (!header.text)

@@ -134,6 +134,30 @@ const struct qr_source_tensor *qr_source_at(const struct qr_source *source, uint
     return &source->tensor[i];
 }
 
+/* What is not there, as the file would name it. */
+static enum qr_status missing(const struct qr_source *source, const char *name, struct qr_err *err)
+{
+    char buf[160];
+
+    if (!source->dir)
+        return qr_fail(err, QR_NOTFOUND, "the model has no tensor \"%s\"", name);
+    return qr_fail(err, QR_NOTFOUND, "%s: the model has no tensor \"%s\"%s", source->dir,
+                   qr_tensor_name_to_hf(source->config.arch, name, buf, sizeof buf),
+                   strcmp(name, "output.weight") == 0 ? ", and tie_word_embeddings of its config is false" : "");
+}
+
+static enum qr_status bad_shape(const struct qr_source *source, const struct qr_source_tensor *tensor, uint64_t n_row,
+                                uint64_t n_col, struct qr_err *err)
+{
+    char buf[160];
+    const char *name =
+        source->dir ? qr_tensor_name_to_hf(source->config.arch, tensor->name, buf, sizeof buf) : tensor->name;
+
+    return qr_fail(err, QR_FORMAT, "%s%stensor \"%s\" has %llu rows of %llu; the config wants %llu rows of %llu",
+                   source->dir ? source->dir : "", source->dir ? ": " : "", name, (unsigned long long)tensor->n_row,
+                   (unsigned long long)tensor->n_col, (unsigned long long)n_row, (unsigned long long)n_col);
+}
+
 enum qr_status qr_source_find(const struct qr_source *source, const char *name, uint64_t n_row, uint64_t n_col,
                               const struct qr_source_tensor **out, struct qr_err *err)
 {
@@ -141,12 +165,9 @@ enum qr_status qr_source_find(const struct qr_source *source, const char *name, 
 
     *out = NULL;
     if (!found)
-        return qr_fail(err, QR_NOTFOUND, "the model has no tensor \"%s\"", name);
+        return missing(source, name, err);
     if (source->tensor[found->id].n_row != n_row || source->tensor[found->id].n_col != n_col)
-        return qr_fail(err, QR_FORMAT, "tensor \"%s\" has %llu rows of %llu; the config wants %llu rows of %llu", name,
-                       (unsigned long long)source->tensor[found->id].n_row,
-                       (unsigned long long)source->tensor[found->id].n_col, (unsigned long long)n_row,
-                       (unsigned long long)n_col);
+        return bad_shape(source, &source->tensor[found->id], n_row, n_col, err);
     *out = &source->tensor[found->id];
     return QR_OK;
 }

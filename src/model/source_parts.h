@@ -60,6 +60,8 @@ bool qr_tensor_name_known(const char *name, int64_t *layer);
 /* model.layers.3.mlp.up_proj.weight -> blk.3.ffn_up.weight; false: no such name, *ignored tells whether it is one
  * that means nothing for the answer (rotary tables that old files carry). */
 bool qr_tensor_name_from_hf(enum qr_arch arch, const char *hf, char *out, size_t room, bool *ignored);
+/* The other way, for messages; phi3's merged matrices by their own names. name itself where there is no other. */
+const char *qr_tensor_name_to_hf(enum qr_arch arch, const char *name, char *out, size_t room);
 
 /* "/a/b/model" and "/a/b/model/" -> "model", cut to the room of a config's name. */
 void qr_source_set_name(struct qr_source *source, const char *path);

@@ -136,3 +136,36 @@ bool qr_tensor_name_from_hf(enum qr_arch arch, const char *hf, char *out, size_t
     kind = kind_in_layer(rest, gemma, &own);
     return kind && (size_t)snprintf(out, room, "blk.%lld.%s%s", (long long)layer, own, kind) < room;
 }
+
+const char *qr_tensor_name_to_hf(enum qr_arch arch, const char *name, char *out, size_t room)
+{
+    static const struct pair merged[] = {{"self_attn.qkv_proj", "attn_q", false},
+                                         {"self_attn.qkv_proj", "attn_k", false},
+                                         {"self_attn.qkv_proj", "attn_v", false},
+                                         {"mlp.gate_up_proj", "ffn_gate", false},
+                                         {"mlp.gate_up_proj", "ffn_up", false}};
+    bool gemma = arch == QR_ARCH_GEMMA2 || arch == QR_ARCH_GEMMA3;
+    const struct {
+        const struct pair *pair;
+        size_t n;
+    } lists[] = {{merged, arch == QR_ARCH_PHI3 ? N(merged) : 0},
+                 {inside_gemma, gemma ? N(inside_gemma) : 0},
+                 {inside, N(inside)}};
+    const char *kind, *rest;
+    int64_t layer;
+
+    for (size_t i = 0; i < N(outside); i++)
+        if (outside[i].hf && (kind = kind_of(name, outside[i].own, outside[i].bias))) {
+            snprintf(out, room, "%s%s", outside[i].hf, kind);
+            return out;
+        }
+    if (strncmp(name, "blk.", 4) != 0 || !(rest = layer_of(name + 4, &layer)))
+        return name;
+    for (size_t k = 0; k < N(lists); k++)
+        for (size_t i = 0; i < lists[k].n; i++)
+            if (lists[k].pair[i].hf && (kind = kind_of(rest, lists[k].pair[i].own, lists[k].pair[i].bias))) {
+                snprintf(out, room, "model.layers.%lld.%s%s", (long long)layer, lists[k].pair[i].hf, kind);
+                return out;
+            }
+    return name;
+}

@@ -27,6 +27,7 @@ struct qr_vocab_spec {
     size_t n_token;
     const struct qr_vocab_piece *merge; /* [n_merge] "left right" */
     size_t n_merge;
+    bool merges_missing; /* the file says nothing of them, which is not the same as none */
     const float *score; /* [n_token] of llama and t5; NULL: the file has none */
     int32_t bos, eos;   /* -1: none */
     int32_t unk;        /* with unk_known */

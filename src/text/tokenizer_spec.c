@@ -28,6 +28,9 @@ static enum qr_status read_tokens(const struct qr_vocab_spec *spec, struct qr_to
 
 static enum qr_status read_merges(const struct qr_vocab_spec *spec, struct qr_tokenizer *tok, struct qr_err *err)
 {
+    if (spec->merges_missing)
+        return qr_fail(err, QR_FORMAT,
+                       "tokenizer.ggml.merges is missing: without it the tokenizer would cut into bytes");
     QR_TRY(qr_bpe_init(&tok->bpe, spec->n_merge, err));
     for (size_t i = 0; i < spec->n_merge; i++) {
         const struct qr_vocab_piece *merge = &spec->merge[i];
