@@ -66,6 +66,18 @@ QR_INLINE vf v_div(vf a, vf b)
     return _mm512_div_ps(a, b);
 }
 
+#define V_SCALE2
+QR_INLINE vf v_round(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* p * 2^n, rounded once. */
+QR_INLINE vf v_scale2(vf p, vf n)
+{
+    return _mm512_scalef_ps(p, n);
+}
+
 QR_INLINE vf v_max(vf a, vf b)
 {
     return _mm512_max_ps(a, b);
