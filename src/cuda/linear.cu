@@ -133,7 +133,8 @@ static linear_args args_of(const struct qr_cu_linear *a)
             a->n,
             a->bias,
             nullptr,
-            (__nv_bfloat16 *)a->gated};
+            (__nv_bfloat16 *)a->gated,
+            a->y_stride};
 }
 
 static bool is_dense(const struct qr_cu_linear *a)
@@ -152,7 +153,7 @@ extern "C" cudaError_t qr_cu_run_linear(const struct qr_cu_on *on, const struct 
     if (a->n == 0)
         return cudaSuccess;
     const linear_args args = args_of(a);
-    if (is_dense(a) && a->n <= 8)
+    if (a->rows % 16 == 0 && a->y_stride % 4 == 0 && a->n <= 8)
         e = a->cuts == 1 ? small<true>(on, args, 16) : small<false>(on, args, 8);
     else if (is_dense(a) && on->arch == 90)
         e = qr_cu_linear_hopper(on, args);

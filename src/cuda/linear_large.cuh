@@ -261,7 +261,7 @@ __global__ void __launch_bounds__((large_shape<GROUPS, N, FORM>::threads), (larg
         for (int i = at.cut * share + threadIdx.x - 128; i < min((at.cut + 1) * share, many); i += GROUPS * 128) {
             int row = at.row * shape::rows + i % FOURS * 4;
             if (row < p.w.rows)
-                add_cuts<12>(p, (size_t)(at.token * N + i / FOURS) * p.w.rows + row, row);
+                add_cuts<12>(p, at.token * N + i / FOURS, row);
         }
         meet(1, GROUPS * 128);
         if (threadIdx.x == 128 && atomicAdd(count, 1) == 2 * p.w.cuts - 1)

@@ -10,13 +10,19 @@
 struct linear_args {
     packed_weight w;
     const __nv_bfloat16 *x; // [T, K]
-    float *y;               // [T, rows]
+    float *y;               // [T, rows]; for linear_small.cuh rows may lie y_stride apart
     float *work;            // [cuts, T, rows], unless WHOLE
     unsigned *count;        // [rows / 16] (large: by tile), zero before and after
     int tokens;
     const float *bias = nullptr;    // [rows], and
     const float *add = nullptr;     // [T, rows]: y = (x W^T + bias) + add, each where there is one; y may be add
     __nv_bfloat16 *gated = nullptr; // [T, rows / 2]: silu(first half of the rows) * second half, in place of y
+    int y_stride = 0;               // floats from token to token of y and add; 0: rows
+
+    __device__ size_t y_at(int token, int row) const
+    {
+        return (size_t)token * (y_stride ? y_stride : w.rows) + row;
+    }
 };
 
 // What becomes of finished sums at y + at, rows row, row + 1 (+ 2, + 3).
@@ -58,17 +64,17 @@ static __host__ __device__ inline chain_range chains_of(const packed_weight &w, 
     return r;
 }
 
-// Four neighbours of y from all cuts in `work`, from left to right; AHEAD loads go ahead of the sums.
-template <int AHEAD> static __device__ inline void add_cuts(const linear_args &p, size_t at, int row)
+// Four neighbours of a token's y from all cuts in `work`, from left to right; AHEAD loads go ahead of the sums.
+template <int AHEAD> static __device__ inline void add_cuts(const linear_args &p, int token, int row)
 {
-    size_t stride = (size_t)p.tokens * p.w.rows;
+    const size_t stride = (size_t)p.tokens * p.w.rows, from = (size_t)token * p.w.rows + row, at = p.y_at(token, row);
     float4 sum = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
     for (int c = 0; c < p.w.cuts; c += AHEAD) {
         float4 v[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
             if (c + i < p.w.cuts)
-                v[i] = __ldcg((const float4 *)(p.work + (c + i) * stride + at));
+                v[i] = __ldcg((const float4 *)(p.work + (c + i) * stride + from));
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
             if (c + i < p.w.cuts)
@@ -121,7 +127,7 @@ static __device__ inline void add_chains(const linear_args &p, int strip, float 
     if (lane == 0)
         p.count[strip] = 0;
     for (int i = lane; i < 4 * T; i += 32)
-        add_cuts<8>(p, (i / 4) * rows + at + i % 4 * 4, (int)at + i % 4 * 4);
+        add_cuts<8>(p, i / 4, (int)at + i % 4 * 4);
 }
 
 template <int N8, bool WHOLE> __global__ void __launch_bounds__(512) linear_small(const __grid_constant__ linear_args p)
@@ -179,7 +185,7 @@ template <int N8, bool WHOLE> __global__ void __launch_bounds__(512) linear_smal
                     for (int i = 0; i < 2; i++)
                         if (n * 8 + 2 * t + i < p.tokens) {
                             int row = now.unit * 16 + 2 * g;
-                            size_t at = (size_t)(n * 8 + 2 * t + i) * p.w.rows + row;
+                            size_t at = p.y_at(n * 8 + 2 * t + i, row);
                             *(float2 *)(p.y + at) = finish(p, at, row, make_float2(sum[n][i], sum[n][i + 2]));
                         }
         } else {
