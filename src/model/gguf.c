@@ -63,17 +63,27 @@ static enum qr_status check_count(const struct qr_gguf_cursor *cursor, uint64_t 
     return QR_OK;
 }
 
+static enum qr_status not_gguf(const uint8_t *data, uint64_t n, struct qr_err *err)
+{
+    const char *mistaken = qr_file_mistaken(data, n);
+
+    if (mistaken)
+        return qr_fail(err, QR_FORMAT, "this is %s", mistaken);
+    if (data[0] == '{' || (n > 8 && data[8] == '{'))
+        return qr_fail(err, QR_FORMAT,
+                       "this is no GGUF file, but a part of a model in a directory (JSON or safetensors): give the "
+                       "directory that holds it");
+    return qr_fail(err, QR_FORMAT, "this is no GGUF file: it begins with bytes %02x %02x %02x %02x, not \"GGUF\"",
+                   data[0], data[1], data[2], data[3]);
+}
+
 static enum qr_status read_magic(struct qr_gguf *gguf, struct qr_gguf_cursor *cursor, struct qr_err *err)
 {
     const uint8_t *magic;
-    const char *mistaken;
 
     QR_TRY(qr_gguf_take(cursor, 4, &magic, err));
-    if ((mistaken = qr_file_mistaken(magic, gguf->map.size)))
-        return qr_fail(err, QR_FORMAT, "this is %s", mistaken);
     if (memcmp(magic, "GGUF", 4) != 0)
-        return qr_fail(err, QR_FORMAT, "this is no GGUF file: it begins with bytes %02x %02x %02x %02x, not \"GGUF\"",
-                       magic[0], magic[1], magic[2], magic[3]);
+        return not_gguf(magic, gguf->map.size, err);
     QR_TRY(qr_gguf_take_u32(cursor, &gguf->version, err));
     if (__builtin_bswap32(gguf->version) >= 1 && __builtin_bswap32(gguf->version) <= 3)
         return qr_fail(err, QR_UNSUPPORTED,

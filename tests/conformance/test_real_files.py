@@ -124,6 +124,11 @@ def test_pointers_in_place_of_gguf(quire, tmp_path):
     assert "Git LFS" in refusal(quire, tmp_path / "m.gguf")
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
+def test_a_file_of_a_directory(quire, plain, file):
+    assert "give the directory that holds it" in refusal(quire, plain / file)
+
+
 def test_byte_order_mark(quire, model):
     (model / "config.json").write_bytes(b"\xef\xbb\xbf" + (model / "config.json").read_bytes())
     assert "byte order mark" in refusal(quire, model)
@@ -179,6 +184,9 @@ def test_gguf(quire, tmp_path):
     assert answer(quire, path) == answer(quire, source)
     path.write_bytes(path.read_bytes() + b"behind the end")
     assert answer(quire, path) == answer(quire, source)
+    n = len(gguf.GGUFReader(source).tensors)  # 123 tensors: the count looks like a safetensors file's brace
+    rewrite(source, path, {}, {f"blk.{i}.attn_norm.weight": [1.0] * 64 for i in range(2, 2 + 123 - n)})
+    assert path.read_bytes()[8] == ord("{") and answer(quire, path) == answer(quire, source)
     rewrite(source, path, {}, {"blk.0.attn_q.weight.lora_a": [1.0]})
     assert '"blk.0.attn_q.weight.lora_a"' in refusal(quire, path)
     reader, writer = gguf.GGUFReader(source), gguf.GGUFWriter(str(path), "llama")
