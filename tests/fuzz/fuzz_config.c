@@ -10,10 +10,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     json_t *config = NULL, *generation = NULL;
     struct qr_config out;
     struct qr_err err = {0};
-    enum qr_status status = qr_json_parse(parts.first, parts.n_first, "config.json", &config, &err);
+    enum qr_status status = qr_json_parse_file(parts.first, parts.n_first, "config.json", &config, &err);
 
     if (status == QR_OK && parts.rest)
-        status = qr_json_parse(parts.rest, parts.n_rest, "generation_config.json", &generation, &err);
+        status = qr_json_parse_file(parts.rest, parts.n_rest, "generation_config.json", &generation, &err);
     if (status == QR_OK)
         status = qr_config_from_hf(config, generation, &out, &err);
     check_error(status, &err);

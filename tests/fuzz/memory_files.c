@@ -85,7 +85,7 @@ enum qr_status __wrap_qr_json_file(const char *path, uint64_t cap, json_t **out,
 
     (void)cap;
     *out = NULL;
-    return file ? qr_json_parse(file->data, file->n, path, out, err)
+    return file ? qr_json_parse_file(file->data, file->n, path, out, err)
                 : qr_fail(err, QR_NOTFOUND, "cannot open %s", path);
 }
 
