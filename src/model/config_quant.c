@@ -52,32 +52,68 @@ static enum qr_status read_awq(const json_t *q, struct qr_quant *out, struct qr_
     return QR_OK;
 }
 
-static enum qr_status read_fp8(const json_t *q, struct qr_quant *out, struct qr_err *err)
+/* [rows, columns] that share a scale, under a key. */
+static enum qr_status read_block(const json_t *q, const char *key, struct qr_quant *out, struct qr_err *err)
 {
-    const json_t *block = json_object_get(q, "weight_block_size");
-    const char *format = "e4m3";
+    const json_t *block = json_object_get(q, key);
     int64_t rows, cols;
 
-    out->method = QR_QUANT_FP8;
-    QR_TRY(qr_json_string(q, "fmt", &format, err));
-    if (strcmp(format, "e4m3") != 0 && strcmp(format, "float8_e4m3fn") != 0)
-        return qr_fail(err, QR_UNSUPPORTED, "\"fp8\" of fmt %s is not supported; quire reads e4m3", format);
     if (!block || json_is_null(block))
         return QR_OK;
     rows = json_integer_value(json_array_get(block, 0));
     cols = json_integer_value(json_array_get(block, 1));
     if (json_array_size(block) != 2 || rows < 1 || rows > 1 << 20 || cols < 32 || cols > 1 << 20 || cols % 32 != 0)
-        return qr_fail(err, QR_UNSUPPORTED,
-                       "\"weight_block_size\" must be two numbers, the second a multiple of 32, as in [128, 128]");
+        return qr_fail(err, QR_UNSUPPORTED, "\"%s\" must be two numbers, the second a multiple of 32, as in [128, 128]",
+                       key);
     out->block_rows = (int32_t)rows;
     out->block_cols = (int32_t)cols;
+    return QR_OK;
+}
+
+static enum qr_status read_fp8(const json_t *q, struct qr_quant *out, struct qr_err *err)
+{
+    const char *format = "e4m3";
+
+    out->method = QR_QUANT_FP8;
+    QR_TRY(qr_json_string(q, "fmt", &format, err));
+    if (strcmp(format, "e4m3") != 0 && strcmp(format, "float8_e4m3fn") != 0)
+        return qr_fail(err, QR_UNSUPPORTED, "\"fp8\" of fmt %s is not supported; quire reads e4m3", format);
+    return read_block(q, "weight_block_size", out, err);
+}
+
+/* One of compressed-tensors' config_groups: 8-bit floats with a scale for a tensor, a row or a block, the same block in
+ * all groups. */
+static enum qr_status read_group(const json_t *group, const char *name, bool first, struct qr_quant *out,
+                                 struct qr_err *err)
+{
+    const json_t *weights = json_object_get(group, "weights");
+    struct qr_quant own = {.method = QR_QUANT_FP8};
+    const char *type = "float", *strategy = "tensor";
+    int64_t bits = 8;
+
+    QR_TRY(qr_json_string(weights, "type", &type, err));
+    QR_TRY(qr_json_string(weights, "strategy", &strategy, err));
+    QR_TRY(qr_json_int(weights, "num_bits", 1, 64, &bits, err));
+    if (strcmp(type, "float") != 0 || bits != 8)
+        return qr_fail(err, QR_UNSUPPORTED,
+                       "\"compressed-tensors\" %.60s: weights of type %.40s with %lld bits are not "
+                       "supported; quire reads floats of 8",
+                       name, type, (long long)bits);
+    if (strcmp(strategy, "block") == 0)
+        QR_TRY(read_block(weights, "block_structure", &own, err));
+    if (!first && (own.block_rows != out->block_rows || own.block_cols != out->block_cols))
+        return qr_fail(err, QR_UNSUPPORTED,
+                       "\"compressed-tensors\" %.60s: groups whose blocks differ are not supported", name);
+    *out = own;
     return QR_OK;
 }
 
 /* compressed-tensors names a format for all its groups of layers. */
 static enum qr_status read_compressed(const json_t *q, struct qr_quant *out, struct qr_err *err)
 {
-    const char *format = "?";
+    const char *format = "?", *name;
+    json_t *group;
+    int n = 0;
 
     QR_TRY(qr_json_string(q, "format", &format, err));
     if (strcmp(format, "float-quantized") != 0)
@@ -85,7 +121,13 @@ static enum qr_status read_compressed(const json_t *q, struct qr_quant *out, str
                        "\"compressed-tensors\" of format %s is not supported; quire reads "
                        "float-quantized",
                        format);
+    if (json_object_size(json_object_get(q, "transform_config")) > 0)
+        return qr_fail(err, QR_UNSUPPORTED, "\"compressed-tensors\" with a transform_config is not supported");
     out->method = QR_QUANT_FP8;
+    json_object_foreach(json_object_get(q, "config_groups"), name, group)
+    {
+        QR_TRY(read_group(group, name, n++ == 0, out, err));
+    }
     return QR_OK;
 }
 

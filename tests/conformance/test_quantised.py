@@ -108,12 +108,20 @@ def awq(name, w, group):
     }, numbers  # fmt: skip
 
 
+def compressed_blocks(name, w):
+    tensors, numbers = fp8_blocks(name, w, "BF16")
+    return {key.removesuffix("_inv"): value for key, value in tensors.items()}, numbers
+
+
 FORMATS = {
     "fp8-blocks": ({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128], "activation_scheme": "dynamic"},
                    lambda n, w: fp8_blocks(n, w, "F32")),
     "fp8-blocks-bf16": ({"quant_method": "fp8", "weight_block_size": [128, 128]}, lambda n, w: fp8_blocks(n, w, "BF16")),
     "fp8-tensor": ({"quant_method": "fp8", "activation_scheme": "static"}, lambda n, w: fp8_rows(n, w, True)),
     "fp8-rows": ({"quant_method": "compressed-tensors", "format": "float-quantized"}, lambda n, w: fp8_rows(n, w, False)),
+    "fp8-compressed-blocks": ({"quant_method": "compressed-tensors", "format": "float-quantized", "transform_config": {}, "config_groups": {
+        "group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}}}},
+        lambda n, w: compressed_blocks(n, w)),
     "gptq": ({"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": False},
              lambda n, w: gptq(n, w, 32, False)),
     "gptq-rows": ({"quant_method": "gptq", "bits": 4, "group_size": -1, "desc_act": False},

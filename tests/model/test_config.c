@@ -369,6 +369,27 @@ static void refuses_by_name_what_it_does_not_know(void **state)
     refused(mk_st_config,
             "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\"}}",
             "pack-quantized");
+    refused(mk_st_config,
+            "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\",\"config_"
+            "groups\":{\"g0\":{\"weights\":{\"type\":\"int\",\"num_bits\":8}}}}}",
+            "type int with 8 bits");
+    refused(mk_st_config,
+            "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\",\"config_"
+            "groups\":{\"g0\":{\"weights\":{\"num_bits\":4}}}}}",
+            "4 bits");
+    refused(mk_st_config,
+            "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\",\"config_"
+            "groups\":{\"g0\":{\"weights\":{\"strategy\":\"block\",\"block_structure\":[128,16]}}}}}",
+            "block_structure");
+    refused(mk_st_config,
+            "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\",\"config_"
+            "groups\":{\"g0\":{\"weights\":{\"strategy\":\"block\",\"block_structure\":[128,128]}},\"g1\":{\"weights\":"
+            "{\"strategy\":\"channel\"}}}}}",
+            "blocks differ");
+    refused(mk_st_config,
+            "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\","
+            "\"transform_config\":{\"R1\":{}}}}",
+            "transform_config");
     refused(mk_st_config, "{\"quantization_config\":{}}", "quantised");
     refused(mk_st_config, "{\"tie_word_embeddings\":1}", "true or false");
     refused(qwen25, "{\"use_sliding_window\":\"no\"}", "true or false");
