@@ -31,11 +31,20 @@ int qr_cpu_count_attention(const struct qr_cpu_exec *exec, const struct qr_op *o
     return exec->n_item * heads_of(op).n_job;
 }
 
+/* Does a row that wants logits depend on the item? In all layers but the last every row does. */
+static bool wanted(const struct qr_cpu_exec *exec, const struct qr_op *op, const struct qr_attn_item *item)
+{
+    return op != &exec->plan->op[exec->last_attention] ||
+           (item->t0 < exec->wanted.first + exec->wanted.n && item->t0 + item->n_token > exec->wanted.first);
+}
+
 void qr_cpu_attend(const struct qr_cpu_exec *exec, const struct qr_op *op, int index, int worker)
 {
     const struct qr_step *step = exec->step;
     struct heads heads = heads_of(op);
     const struct qr_attn_item *item = &exec->item[index / heads.n_job];
+    if (!wanted(exec, op, item))
+        return;
     int job = index % heads.n_job;
     int per_kv_jobs = heads.n_job / (int)op->n_kv_head, kv_head = job / per_kv_jobs;
     int in_group = job % per_kv_jobs * heads.per_job;
@@ -71,7 +80,7 @@ void qr_cpu_attend(const struct qr_cpu_exec *exec, const struct qr_op *op, int i
 void qr_cpu_merge(const struct qr_cpu_exec *exec, const struct qr_op *op, int index, int worker)
 {
     const struct qr_attn_item *item = &exec->item[index];
-    if (item->segment < 0 || item->segment != item->n_partial - 1)
+    if (item->segment < 0 || item->segment != item->n_partial - 1 || !wanted(exec, op, item))
         return;
     struct heads heads = heads_of(op);
     size_t unit = 2 + (size_t)exec->kv.v_stride, y_stride;

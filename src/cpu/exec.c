@@ -18,6 +18,8 @@ static enum qr_status submit(struct qr_exec *exec, const struct qr_step *step, s
         memmove((uint8_t *)self->kv.data + (uint64_t)step->copy_to[i] * self->kv.block_bytes,
                 (uint8_t *)self->kv.data + (uint64_t)step->copy_from[i] * self->kv.block_bytes, self->kv.block_bytes);
     self->step = step;
+    int n = step->n_row;
+    self->wanted = n ? (struct qr_range){step->row[0], step->row[n - 1] - step->row[0] + 1} : (struct qr_range){0, 0};
     qr_cpu_plan_attention(self);
     qr_cpu_plan_phases(self);
     qr_pool_run(self->pool, qr_cpu_walk, self);
@@ -184,6 +186,7 @@ enum qr_status qr_cpu_exec_create(const struct qr_plan *plan, const struct qr_ex
     self->pool = pool;
     self->n_thread = qr_pool_size(pool);
     self->table = qr_cpu_table(isa);
+    self->last_attention = qr_cpu_last_attention(plan);
     enum qr_status status = qr_cpu_sizes(plan, limits, self->n_thread, &self->sizes, err);
     if (status == QR_OK)
         status = allocate(self, err);

@@ -46,6 +46,12 @@ struct qr_attn_item {
     int n_partial; /* segments of the token */
 };
 
+/* Rows of a step. Behind the last ATTENTION rows no longer meet: only those from the first to the last that want logits
+ * are gone through. */
+struct qr_range {
+    int first, n;
+};
+
 /* A stretch of the step: items that may be done in any order by anyone. The next phase begins when all are done. */
 enum qr_phase_kind {
     QR_PHASE_ROWS,   /* ops one after the other, each item some rows of them; a LINEAR among them packs its input */
@@ -81,6 +87,7 @@ struct qr_cpu_exec {
     struct qr_kv kv;
     uint64_t kv_touched;  /* bytes of keys and values whose pages are there */
     struct qr_span *span; /* of all LINEARs */
+    int last_attention;   /* ops behind it go through the wanted rows alone */
     int *op_span;         /* [n_op + 1]: op i has [op_span[i], op_span[i + 1]) */
 
     /* the step that runs */
@@ -88,6 +95,7 @@ struct qr_cpu_exec {
     struct qr_attn_item *item; /* [n_item] */
     int n_item;
     bool split;             /* some items are segments */
+    struct qr_range wanted; /* from the first row that wants logits to the last */
     int n_row;              /* of the last step, for collect */
     struct qr_phase *phase; /* [n_phase] */
     int n_phase;
@@ -111,7 +119,9 @@ void qr_cpu_plan_phases(struct qr_cpu_exec *exec);
 /* rows.c: rows [r0, r1) of an op other than LINEAR and ATTENTION */
 void qr_cpu_op_rows(const struct qr_cpu_exec *exec, const struct qr_op *op, int r0, int r1);
 float *qr_cpu_value(const struct qr_cpu_exec *exec, int value, size_t *stride);
-int qr_cpu_rows(const struct qr_cpu_exec *exec, int value); /* of a value in this step */
+/* Rows that op i goes through: those of its input, or of its output for GATHER and EMBED. */
+struct qr_range qr_cpu_range(const struct qr_cpu_exec *exec, int op);
+int qr_cpu_last_attention(const struct qr_plan *plan); /* -1: none; n_op: rows meet behind it, too */
 
 static inline void qr_cpu_pause(void)
 {

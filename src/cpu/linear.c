@@ -80,6 +80,7 @@ struct work {
     const struct qr_span *span;
     int n_span;
     bool any_float, any_int;
+    struct qr_range rows; /* the packed input begins with the first of them */
     struct qr_act act;
 };
 
@@ -95,7 +96,8 @@ static struct work work_of(const struct qr_cpu_exec *exec, int op_index)
         else
             work.any_int = true;
     }
-    work.act.n_token = qr_cpu_rows(exec, op->in[0]);
+    work.rows = qr_cpu_range(exec, op_index);
+    work.act.n_token = work.rows.n;
     work.act.n_col = (int)op->weight->n_col;
     work.act.n_block = (work.act.n_col + QR_ACT_BLOCK - 1) / QR_ACT_BLOCK;
     work.act.chunk = chunk_of(work.act.n_block, work.any_float);
@@ -107,10 +109,12 @@ void qr_cpu_pack_rows(const struct qr_cpu_exec *exec, int op, int r0, int r1)
     struct work work = work_of(exec, op);
     size_t stride;
     const float *x = qr_cpu_value(exec, exec->plan->op[op].in[0], &stride);
+    int t0 = r0 - work.rows.first, t1 = r1 - work.rows.first;
+    x += (size_t)r0 * stride;
     if (work.any_int)
-        exec->table->act_i16(&work.act, x + (size_t)r0 * stride, stride, r0, r1);
+        exec->table->act_i16(&work.act, x, stride, t0, t1);
     if (work.any_float)
-        exec->table->act_f32(&work.act, x + (size_t)r0 * stride, stride, r0, r1);
+        exec->table->act_f32(&work.act, x, stride, t0, t1);
 }
 
 static int count_portions(const struct work *work, int n_worker)
@@ -157,6 +161,6 @@ void qr_cpu_dot(const struct qr_cpu_exec *exec, int op, int item)
         .bias = span->bias ? span->bias + row : NULL,
     };
     float *y = qr_cpu_value(exec, exec->plan->op[op].out[0], &job.y_stride);
-    job.y = y + (size_t)t0 * job.y_stride + span->y_col + row;
+    job.y = y + (size_t)(work.rows.first + t0) * job.y_stride + span->y_col + row;
     exec->table->dot[span->type](&job);
 }

@@ -10,10 +10,11 @@ static int clamp(int64_t x, int64_t max)
 }
 
 /* Items of an op that goes row by row. */
-static int count_row_items(const struct qr_cpu_exec *exec, const struct qr_op *op)
+static int count_row_items(const struct qr_cpu_exec *exec, int i)
 {
+    const struct qr_op *op = &exec->plan->op[i];
     int value = op->code == QR_OP_GATHER || op->n_in == 0 ? op->out[0] : op->in[0];
-    int64_t rows = qr_cpu_rows(exec, value), most = 4 * (int64_t)exec->n_thread;
+    int64_t rows = qr_cpu_range(exec, i).n, most = 4 * (int64_t)exec->n_thread;
     return clamp(rows * exec->plan->value[value].cols / GRAIN, exec->n_thread == 1 ? 1 : rows < most ? rows : most);
 }
 
@@ -32,7 +33,7 @@ static struct qr_phase *add(struct qr_cpu_exec *exec, enum qr_phase_kind kind, i
 /* When times are taken, every op has its own phase. */
 static void add_rows(struct qr_cpu_exec *exec, int op)
 {
-    int n_item = count_row_items(exec, &exec->plan->op[op]);
+    int n_item = count_row_items(exec, op);
     struct qr_phase *last = exec->n_phase ? &exec->phase[exec->n_phase - 1] : NULL;
     if (n_item == 1 && last && last->kind == QR_PHASE_ROWS && last->n_item == 1 && !exec->profile)
         last->n_op++;
@@ -46,7 +47,7 @@ void qr_cpu_plan_phases(struct qr_cpu_exec *exec)
     exec->n_phase = 0;
     for (int i = 0; i < plan->n_op; i++) {
         const struct qr_op *op = &plan->op[i];
-        if (op->n_out && qr_cpu_rows(exec, op->out[0]) == 0)
+        if (qr_cpu_range(exec, i).n == 0 || (i == exec->last_attention && exec->wanted.n == 0))
             continue; /* no row wants logits */
         if (op->code == QR_OP_ATTENTION) {
             add(exec, QR_PHASE_ATTEND, i, qr_cpu_count_attention(exec, op));

@@ -10,9 +10,26 @@ float *qr_cpu_value(const struct qr_cpu_exec *exec, int value, size_t *stride)
     return (float *)(void *)(exec->activation + exec->sizes.buffers.offset[value]);
 }
 
-int qr_cpu_rows(const struct qr_cpu_exec *exec, int value)
+struct qr_range qr_cpu_range(const struct qr_cpu_exec *exec, int i)
 {
-    return exec->plan->value[value].rows == QR_ROWS_T ? exec->step->n_token : exec->step->n_row;
+    const struct qr_op *op = &exec->plan->op[i];
+    int value = op->code == QR_OP_GATHER || op->n_in == 0 ? op->out[0] : op->in[0];
+    if (exec->plan->value[value].rows != QR_ROWS_T)
+        return (struct qr_range){0, exec->step->n_row};
+    return i > exec->last_attention ? exec->wanted : (struct qr_range){0, exec->step->n_token};
+}
+
+int qr_cpu_last_attention(const struct qr_plan *plan)
+{
+    int last = -1;
+    for (int i = 0; i < plan->n_op; i++) {
+        enum qr_opcode code = plan->op[i].code;
+        if (code == QR_OP_ATTENTION)
+            last = i;
+        else if (code == QR_OP_KV_STORE || code == QR_OP_ROPE_STORE)
+            last = plan->n_op; /* unless an ATTENTION follows: what is stored is for later steps */
+    }
+    return last;
 }
 
 static void embed(const struct qr_cpu_exec *exec, const struct qr_op *op, int r0, int r1)

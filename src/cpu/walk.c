@@ -13,8 +13,9 @@ static void run_item(struct qr_cpu_exec *exec, const struct qr_phase *phase, int
     switch (phase->kind) {
     case QR_PHASE_ROWS:
         for (int i = phase->op; i < phase->op + phase->n_op; i++, op++) {
-            int64_t n = qr_cpu_rows(exec, op->code == QR_OP_GATHER || op->n_in == 0 ? op->out[0] : op->in[0]);
-            int r0 = (int)(n * item / phase->n_item), r1 = (int)(n * (item + 1) / phase->n_item);
+            struct qr_range rows = qr_cpu_range(exec, i);
+            int r0 = rows.first + (int)((int64_t)rows.n * item / phase->n_item);
+            int r1 = rows.first + (int)((int64_t)rows.n * (item + 1) / phase->n_item);
             if (op->code == QR_OP_LINEAR)
                 qr_cpu_pack_rows(exec, i, r0, r1);
             else
