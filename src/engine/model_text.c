@@ -352,6 +352,8 @@ static enum qr_status load_chat(struct qr_model *model, const char *dir, const s
         free(bos);
         free(eos);
     }
+    if (status == QR_OK && json)
+        status = qr_chat_set_tokens(model->chat, json, err);
     json_decref(json);
     free(t.file.data);
     free(t.tool_use.data);

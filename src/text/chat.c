@@ -14,6 +14,7 @@ struct entry {
 
 struct qr_chat {
     char *bos, *eos; /* NULL: the model has none */
+    json_t *tokens;  /* other special tokens by name, or NULL */
     struct entry *entry;
     size_t n;
 };
@@ -30,6 +31,7 @@ void qr_chat_destroy(struct qr_chat *chat)
     free(chat->entry);
     free(chat->bos);
     free(chat->eos);
+    json_decref(chat->tokens);
     free(chat);
 }
 
@@ -93,6 +95,39 @@ enum qr_status qr_chat_create(const struct qr_chat_template *templates, size_t n
     return QR_OK;
 }
 
+/* "<pad>" or {"content": "<pad>", ...}; a new reference, NULL where it is neither. */
+static json_t *token_text(const json_t *token)
+{
+    const json_t *text = json_is_object(token) ? json_object_get(token, "content") : token;
+    return json_is_string(text) ? json_string_nocheck(json_string_value(text)) : NULL;
+}
+
+enum qr_status qr_chat_set_tokens(struct qr_chat *chat, const json_t *config, struct qr_err *err)
+{
+    static const char *const names[] = {"unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+    const json_t *more = json_object_get(config, "additional_special_tokens"), *one;
+    json_t *tokens = json_object(), *list = json_array();
+    size_t i;
+    bool ok = tokens && list;
+    for (i = 0; ok && i < sizeof names / sizeof names[0]; i++) {
+        json_t *text = token_text(json_object_get(config, names[i]));
+        ok = !text || json_object_set_new(tokens, names[i], text) == 0;
+    }
+    json_array_foreach(more, i, one)
+    {
+        json_t *text = token_text(one);
+        ok = ok && (!text || json_array_append_new(list, text) == 0);
+    }
+    if (ok && json_array_size(list) > 0)
+        ok = json_object_set(tokens, "additional_special_tokens", list) == 0;
+    json_decref(list);
+    json_decref(chat->tokens);
+    chat->tokens = ok ? tokens : NULL;
+    if (!ok)
+        json_decref(tokens);
+    return ok ? QR_OK : qr_fail(err, QR_NOMEM, "out of memory for the names of special tokens");
+}
+
 static const struct entry *pick(const struct qr_chat *chat, const json_t *request)
 {
     const char *want = json_array_size(json_object_get(request, "tools")) ? "tool_use" : "default";
@@ -124,6 +159,8 @@ enum qr_status qr_chat_render(const struct qr_chat *chat, const json_t *request,
     json_t *context = NULL;
     const struct entry *entry = pick(chat, request);
     enum qr_status status = qr_chat_context(request, chat->bos, chat->eos, entry->reads_parts, &context, err);
+    if (status == QR_OK && chat->tokens && json_object_update_missing(context, chat->tokens) != 0)
+        status = qr_fail(err, QR_NOMEM, "out of memory for the variables of the chat template");
     if (status == QR_OK)
         status = qr_jinja_render(entry->jinja, context, NULL, out, err);
     json_decref(context);

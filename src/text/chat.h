@@ -15,6 +15,8 @@ struct qr_chat_template {
 };
 enum qr_status qr_chat_create(const struct qr_chat_template *templates, size_t n, const char *bos, const char *eos,
                               struct qr_chat **chat, struct qr_err *err);
+/* The other special tokens of a tokenizer_config.json (pad_token, additional_special_tokens ...), which templates may name. */
+enum qr_status qr_chat_set_tokens(struct qr_chat *chat, const json_t *config, struct qr_err *err);
 void qr_chat_destroy(struct qr_chat *chat);
 /* request: {"messages":[...], "tools":[...], "documents", "add_generation_prompt" (default true), "chat_template_kwargs":{...},
  * and other variables}. Checks roles and content types; content given as a list of text parts is joined to a string for templates

@@ -167,6 +167,15 @@ def test_where_templates_lie(quire, model):
     assert rendered(quire, model) == "file\nhi" and rendered(quire, model, TOOLS) == "with 1"
 
 
+def test_special_tokens_in_templates(quire, model):
+    """special_tokens_map of transformers; what the request sets goes first."""
+    text = "{{ bos_token }}{{ pad_token }}{{ unk_token }}{{ cls_token is defined }}{{ additional_special_tokens }}"
+    change(model, "tokenizer_config.json", chat_template=text, pad_token="<pad>", unk_token={"content": "<unk>", "lstrip": False},
+           cls_token="NULL", additional_special_tokens=["<a>", {"content": "<b>"}])  # fmt: skip
+    assert rendered(quire, model) == "<|endoftext|><pad><unk>False['<a>', '<b>']"
+    assert rendered(quire, model, REQUEST | {"chat_template_kwargs": {"pad_token": "mine"}}).startswith("<|endoftext|>mine<unk>")
+
+
 def test_templates_by_name(quire, model):
     named = [{"name": "tool_use", "template": "with {{ tools|length }}"}, {"name": "default", "template": "without"}]
     change(model, "tokenizer_config.json", chat_template=named)
