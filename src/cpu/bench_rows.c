@@ -8,6 +8,9 @@ enum { COLS = 4096, HEAD_DIM = 128, MANY = 512, N_T = 2, N_KERNEL = 5 };
 static const int tokens[N_T] = {1, MANY};
 static const char *const names[N_KERNEL] = {"RMSNORM", "ADD_RMSNORM", "ADD", "SILU_MUL", "ROPE_STORE"};
 static const int passes[N_KERNEL] = {2, 5, 3, 3, 3}; /* matrices read or written */
+/* An element's, as the formulas have them; exp and division count as one each: x*x and its sum, x*r*scale; the same and
+ * an addition; x / (1 + exp(-x)) * y; a pair of q or k is four products and two sums, v is none. */
+static const double operations[N_KERNEL] = {4, 5, 1, 5, 3};
 
 struct rows {
     const struct qr_cpu_table *table;
@@ -124,7 +127,8 @@ static enum qr_status measure(struct qr_bench *bench, struct rows *w, float *got
         row.error = error_of(w, bench->table, got, want);
         reset(w);
         row.seconds = qr_bench_time(bench, run, w);
-        qr_bench_add(bench, row, 4.0 * passes[w->kernel] * row.n_token * COLS, 0, false);
+        double elements = (double)row.n_token * COLS;
+        qr_bench_add(bench, row, 4.0 * passes[w->kernel] * elements, operations[w->kernel] * elements, false);
     }
     return QR_OK;
 }
