@@ -14,19 +14,20 @@ extern "C" {
 #endif
 
 enum {
-    QR_DECODE_TOKENS = 8,     /* sequences of a step, at most */
-    QR_DECODE_MATH = 12,      /* warps that multiply; one more fetches, one more adds */
-    QR_DECODE_LIST = 1536,    /* pieces of 4 KB that a block may read of a layer, at most */
-    QR_DECODE_LAYERS = 64,    /* at most */
-    QR_DECODE_CUT_UNITS = 16, /* units of attention of a block, at most */
-    QR_DECODE_UNITS = 192     /* units of all stages but the head of a block, at most */
+    QR_DECODE_TOKENS = 8,    /* sequences of a step, at most */
+    QR_DECODE_MATH = 12,     /* warps that multiply */
+    QR_DECODE_WARPS = 15,    /* two more fetch, one adds */
+    QR_DECODE_PIECE = 16,    /* tiles of a slot of the ring, 8 KB */
+    QR_DECODE_LIST = 512,    /* pieces that a block may read of a layer, at most */
+    QR_DECODE_LAYERS = 64,   /* at most */
+    QR_DECODE_CUT_UNITS = 16 /* units of attention of a block, at most */
 };
 enum qr_decode_stage { QR_DECODE_QKV, QR_DECODE_O, QR_DECODE_UP, QR_DECODE_DOWN, QR_DECODE_HEAD, QR_DECODE_STAGES };
 
-/* A block's part of each stage: units [first, last). A unit of qkv, o and down is a chain (16 rows x a cut of K), cut by
- * cut; of the head 16 rows; of gate and up 8 rows of each; of attention a cut of a KV head of a sequence. */
+/* A block's part of each stage: strips [first, last) of 16 rows with all of K, of gate and up pairs of one of each; of attention
+ * cuts of a KV head of a sequence. */
 struct qr_decode_share {
-    int32_t unit[QR_DECODE_STAGES][2];
+    int32_t strip[QR_DECODE_STAGES][2];
     int32_t attention[2];
 };
 
@@ -45,8 +46,7 @@ struct qr_decode_layer {
 
 /* Bytes and places of what blocks exchange: words of 16 bytes, two sets of each in turn by layer. */
 struct qr_decode_words {
-    uint64_t part[4]; /* partial sums of qkv, o, -, down */
-    uint64_t x_mid, x_next, y, act, cut, cut_sum;
+    uint64_t qkv, x_mid, x_next, y, act, cut, cut_sum;
     uint64_t set;  /* words of one set */
     uint64_t zero; /* words */
 };
@@ -62,33 +62,54 @@ struct qr_decode_args {
     int32_t embed_row, embed_rows, embed_k; /* first row and rows of the view; padded columns */
     int32_t n_layer, n_block, n_token;      /* n_block: of threads */
     int32_t n_embd, n_head, n_kv_head, n_vocab;
-    int32_t group, group_inverse; /* query heads a KV head; 2^16 / group, rounded up */
+    int32_t group; /* query heads a KV head */
     float eps, eps_head, scale;
     const float *vectors, *norm_out, *cos, *sin;
     const int32_t *token, *position, *slot, *table, *place, *count; /* count[2]: stride of the table */
     void *words;
     struct qr_decode_words at;
-    float *logits;              /* [n_token, n_vocab] */
-    uint32_t tag;               /* no word has had tags from here to tag + n_layer yet */
-    int32_t stage_k;            /* k of attention's or the MLP's activations that a block holds */
-    int32_t n_slot, cap, ahead; /* 4 KB slots of the ring; pieces in flight; pieces fetched to L2 behind a full ring */
-    int32_t *status;            /* mapped host memory: set to 1 where a wait took too long */
-    long long *profile;         /* [n_block][QR_DECODE_TICKS] cycles of warp 0, or NULL */
+    float *logits;                 /* [n_token, n_vocab] */
+    uint32_t tag;                  /* no word has had tags from here to tag + n_layer yet */
+    int32_t stage_k;               /* k of attention's or the MLP's activations that a block's warps hold together */
+    int32_t max_units, max_strips; /* of a block: of any stage but the head; of o or down */
+    int32_t n_slot;                /* 8 KB slots of the ring */
+    int32_t cap[3]; /* pieces in flight: while blocks exchange words, multiply gate and up, and in the head */
+    int32_t eager, ahead,
+        pace; /* pieces fetched to L2 behind the ring: always, and where it is full; cycles from one to the next */
+    int32_t *status;       /* mapped host memory: set to 1 where a wait took too long */
+    long long *profile;    /* [n_block][QR_DECODE_WARPS][QR_DECODE_MARKS] cycles, or NULL: when each warp was where */
+    int32_t profile_layer; /* in this layer */
 };
-enum { QR_DECODE_TICKS = 16 };
 
-struct qr_decode_map { /* a CUtensorMap of the weights, halves of tiles */
-    unsigned char bytes[128];
-} __attribute__((aligned(64)));
+/* Where a warp is: it has what it waited for, or is done. */
+enum qr_decode_mark {
+    QR_DECODE_AT_X,
+    QR_DECODE_AT_NORM,
+    QR_DECODE_AT_QKV,
+    QR_DECODE_AT_HEADS, /* attention: q, k and v of its KV head are there */
+    QR_DECODE_AT_QUERY,
+    QR_DECODE_AT_SCORES,
+    QR_DECODE_AT_WEIGHTS,
+    QR_DECODE_AT_VALUES,
+    QR_DECODE_AT_Y,
+    QR_DECODE_AT_O,
+    QR_DECODE_AT_X_MID,
+    QR_DECODE_AT_NORM_MID,
+    QR_DECODE_AT_UP,
+    QR_DECODE_AT_GATED,
+    QR_DECODE_AT_ACT,
+    QR_DECODE_AT_DOWN,
+    QR_DECODE_AT_ADD, /* the warp that adds: sums are there; words are out; of qkv, o, down */
+    QR_DECODE_AT_FIRST_UP = QR_DECODE_AT_ADD + 6, /* the first piece of gate or up */
+    QR_DECODE_MARKS = 24
+};
 
 int qr_cu_decode_has(int head_dim);
 /* Shared memory of a block beside its ring. */
 int qr_cu_decode_shared(const struct qr_decode_args *a, int head_dim);
-cudaError_t qr_cu_decode_map(const void *tiles, uint64_t bytes, struct qr_decode_map *map);
 /* Once; also asks whether a block with `shared` bytes fits a multiprocessor. */
-cudaError_t qr_cu_prepare_decode(const struct qr_decode_args *a, int head_dim, int shared, int *blocks);
-cudaError_t qr_cu_run_decode(const struct qr_cu_on *on, int head_dim, int shared, const struct qr_decode_map *map,
-                             const struct qr_decode_args *a);
+cudaError_t qr_cu_prepare_decode(int head_dim, int shared, int *blocks);
+cudaError_t qr_cu_run_decode(const struct qr_cu_on *on, int head_dim, int shared, const struct qr_decode_args *a);
 
 #ifdef __cplusplus
 }

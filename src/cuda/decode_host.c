@@ -4,12 +4,11 @@
 #include <string.h>
 
 #define ROOM      (227 * 1024) /* shared memory of a block on compute capability 9.0 */
-#define SLOT      4096
+#define SLOT      (QR_DECODE_PIECE * 512)
 #define MAX_UNITS 1024 /* of attention in a step */
 #define MIN_SLOTS 16
+#define MAX_SLOTS 32
 #define FEW       2 /* sequences up to which it is faster than graphs: docs/KERNELS.md */
-#define CAP       36
-#define AHEAD     24
 #define N_SHARE   (QR_MAX_AHEAD + 2)
 #define MAX_SM    1024
 
@@ -77,12 +76,10 @@ static void lay_out_words(struct qr_decode_args *a, int head_dim, int max_units)
 {
     const uint64_t n = QR_DECODE_TOKENS, tiles = (uint64_t)head_dim / 16;
     uint64_t at = 0;
-    for (int s = 0; s < 4; s++)
-        if (s != QR_DECODE_UP)
-            a->at.part[s] = put(&at, (uint64_t)a->matrix[s].strips * (uint64_t)a->matrix[s].cuts * n * 8);
+    a->at.qkv = put(&at, n * (uint64_t)a->matrix[QR_DECODE_QKV].strips * 8);
     a->at.x_mid = put(&at, n * (uint64_t)a->n_embd / 2);
     a->at.x_next = put(&at, n * (uint64_t)a->n_embd / 2);
-    a->at.y = put(&at, n * (uint64_t)a->n_kv_head * tiles * 32);
+    a->at.y = put(&at, n * (uint64_t)a->matrix[QR_DECODE_O].k16 * 4);
     a->at.act = put(&at, n * (uint64_t)a->matrix[QR_DECODE_DOWN].k16 * 4);
     a->at.cut = put(&at, (uint64_t)max_units * tiles * 64);
     a->at.cut_sum = put(&at, (uint64_t)max_units * 8);
@@ -128,10 +125,11 @@ static void fill_args(const struct qr_cuda_exec *exec, const struct qr_decode_pl
         .sin = exec->sin,
         .place = exec->place,
         .logits = (float *)(void *)(exec->activation + exec->sizes.buffers.offset[plan->logits]),
-        .cap = CAP,
-        .ahead = AHEAD,
+        .cap = {8, 12, 12},
+        .eager = 0,
+        .ahead = 24,
+        .pace = 400,
     };
-    a->group_inverse = 65536 / a->group + 1;
     fill_sizes(exec, p, a);
 }
 
@@ -173,6 +171,12 @@ static enum qr_status allocate(struct qr_cuda_exec *exec, struct qr_cuda_decode 
     return QR_OK;
 }
 
+/* Does a step of args.n_token sequences leave room for a ring? */
+static bool leaves_slots(const struct qr_cuda_decode *d)
+{
+    return qr_cu_decode_shared(&d->args, d->head_dim) <= ROOM - MIN_SLOTS * SLOT;
+}
+
 static enum qr_status prepare(struct qr_cuda_exec *exec, struct qr_cuda_decode *d, struct qr_err *err)
 {
     struct qr_decode_plan p;
@@ -191,11 +195,10 @@ static enum qr_status prepare(struct qr_cuda_exec *exec, struct qr_cuda_decode *
     d->max_units = units_at_most(exec);
     qr_decode_size(&d->args, exec->on.n_sm);
     lay_out_words(&d->args, d->head_dim, d->max_units);
-    d->args.n_token = QR_DECODE_TOKENS;
-    if (qr_cu_decode_shared(&d->args, d->head_dim) > ROOM - MIN_SLOTS * SLOT)
-        return qr_fail(err, QR_UNSUPPORTED, "activations that leave no room for weights in shared memory");
-    QR_CUDA(qr_cu_decode_map(exec->tiles, exec->sizes.tiles, &d->map), "describing the weights", err);
-    QR_CUDA(qr_cu_prepare_decode(&d->args, d->head_dim, ROOM, &blocks), "preparing the decode kernel", err);
+    for (d->args.n_token = d->few; !leaves_slots(d); d->args.n_token = --d->few)
+        if (d->few == 1)
+            return qr_fail(err, QR_UNSUPPORTED, "activations that leave no room for weights in shared memory");
+    QR_CUDA(qr_cu_prepare_decode(d->head_dim, ROOM, &blocks), "preparing the decode kernel", err);
     if (blocks < 1)
         return qr_fail(err, QR_UNSUPPORTED, "a block does not fit a multiprocessor");
     return allocate(exec, d, &p, err);
@@ -316,11 +319,9 @@ enum qr_status qr_cuda_decode_launch(struct qr_cuda_exec *exec, const struct qr_
     a.tag = d->tag;
     d->tag += (uint32_t)a.n_layer + 1;
     int beside = qr_cu_decode_shared(&a, d->head_dim);
-    a.n_slot = (ROOM - beside) / SLOT < 64 ? (ROOM - beside) / SLOT : 64;
-    if (a.cap > a.n_slot - QR_DECODE_MATH) /* a wait must not be two turns of the ring ahead: docs/KERNELS.md */
-        a.cap = a.n_slot - QR_DECODE_MATH;
+    a.n_slot = (ROOM - beside) / SLOT < MAX_SLOTS ? (ROOM - beside) / SLOT : MAX_SLOTS;
     exec->n_launch++;
-    cudaError_t e = qr_cu_run_decode(&exec->on, d->head_dim, a.n_slot * SLOT + beside, &d->map, &a);
+    cudaError_t e = qr_cu_run_decode(&exec->on, d->head_dim, a.n_slot * SLOT + beside, &a);
     d->failed = e != cudaSuccess; /* the next step is a graph */
     return qr_cuda_status(e, "launching the decode kernel", err);
 }

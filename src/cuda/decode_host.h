@@ -25,7 +25,6 @@ enum {
 
 struct qr_cuda_decode {
     struct qr_decode_args args;
-    struct qr_decode_map map;
     int head_dim, max_units, few; /* few: sequences of a step, at most */
     uint32_t tag;
     uint8_t *memory;                                 /* device */
@@ -40,10 +39,10 @@ struct qr_cuda_decode {
 /* Is the plan one for the kernel? No: one sentence in err names the first op that is not. */
 enum qr_status qr_decode_match(const struct qr_plan *plan, const struct qr_cuda_sizes *sizes,
                                struct qr_decode_plan *out, struct qr_err *err);
-/* Work in contiguous parts so that blocks read equally many bytes of a layer; `units` of attention, each of cut_bytes. False:
- * a part does not fit what a block holds. */
+/* Strips so that blocks read equally many bytes of a layer; `units` of attention, each of cut_bytes. False: a part does not fit
+ * what a block holds. */
 bool qr_decode_share_out(const struct qr_decode_args *args, int units, double cut_bytes, struct qr_decode_share *share);
-/* Blocks that the kernel runs on, and k of activations that a block holds at most. */
+/* Blocks that the kernel runs on, and what one holds at most. */
 void qr_decode_size(struct qr_decode_args *args, int n_sm);
 
 /* exec->decode is set where the kernel is to be had; else exec->no_decode says why. */

@@ -6,31 +6,28 @@
 #pragma once
 #include "cuda/decode_ring.cuh"
 
-static __device__ inline int token_word(int k, int n_token, int token)
+static __device__ inline unsigned token_word(unsigned k, unsigned n_token, unsigned token)
 {
-    int pair = k % 16 / 2;
+    unsigned pair = k % 16 / 2;
     return (k / 16 * n_token + token) * 8 + pair % 4 * 2 + pair / 4;
+}
+// Of 4 neighbouring k, quad 0 to 3 of a tile: the first pair; the second one lies two words behind.
+static __device__ inline unsigned quad_word(unsigned quad)
+{
+    return quad % 2 * 4 + quad / 2;
 }
 
 #if __CUDA_ARCH__ >= 900
+// Barriers of some warps: all that multiply; the adding warp and those whose chains it adds; a gate's and its up's from FIRST_PAIR on.
+enum { BARRIER_MATH = 1, BARRIER_ADD, FIRST_PAIR };
+
+static __device__ inline void pass(int barrier, int threads) // as meet, without waiting
+{
+    asm volatile("bar.arrive %0,%1;" ::"r"(barrier), "r"(threads) : "memory");
+}
 static __device__ inline void meet_math()
 {
-    meet(1, MATH_THREADS);
-}
-
-// A place in the ring, and the turn's parity there.
-struct ring_place {
-    int slot;
-    uint32_t phase;
-};
-static __device__ inline ring_place behind(const ring &r, ring_place at, int n)
-{
-    at.slot += n;
-    while (at.slot >= r.n_slot) {
-        at.slot -= r.n_slot;
-        at.phase ^= 1;
-    }
-    return at;
+    meet(BARRIER_MATH, MATH_THREADS);
 }
 
 // A value that is kept in a register, not read again from where it came.
@@ -40,45 +37,58 @@ static __device__ inline int opaque(int v)
     return v;
 }
 
-// One unit: its pieces, `step` apart in the ring, `tiles` tiles, chains of `chain`; sum: rows 2g, 2g + 1 (x, y: token 2t; z, w:
-// 2t + 1), chains added from left to right. EVEN: chains are whole pieces.
+// One unit: its pieces, `step` apart in the ring, `tiles` tiles in chains of `chain` (multiples of 4, as K is padded to 64); sum: rows
+// 2g, 2g + 1 (x, y: token 2t; z, w: 2t + 1), chains added from left to right.
 //
-// Half a piece is loaded while the half before is multiplied: more registers than that there are not.
-template <bool EVEN> struct unit_math {
-    static constexpr int HALF = PIECE / 2;
+// Four tiles are loaded while the four before are multiplied.
+struct unit_math {
+    static constexpr int BATCH = 4, PER_PIECE = PIECE / BATCH;
     const ring &r;
-    int lane, lane_at, tile_bytes; // where a lane's 16 bytes of a tile lie in a piece
-    const uint32_t *x;             // tokens from the unit's first k on
+    int lane;
+    const uint32_t *x; // tokens from the unit's first k on
     int n_token;
 
-    // `from` and `token`: the lane's own, of the first tile.
-    __device__ __forceinline__ void load(uint4 (&a)[HALF], uint2 (&b)[HALF], const char *from, const uint32_t *token, int tile,
-                                         int tiles) const
+    // What comes next of a unit.
+    struct cursor {
+        ring_place at;
+        const char *from;
+        const uint32_t *token;
+        int batch, n, step, words;
+        bool has; // the lane has a token
+    };
+
+    __device__ __forceinline__ void load(cursor &c, uint4 (&a)[BATCH], uint2 (&b)[BATCH]) const
     {
+        if (c.batch % PER_PIECE == 0) {
+            if (c.batch)
+                c.at = behind(r, c.at, c.step);
+            barrier_await(&r.s->full[c.at.slot], c.at.phase, r.s->until);
+            c.from = r.slot + c.at.slot * SLOT + lane * 16;
+        }
 #pragma unroll
-        for (int i = 0; i < HALF; i++)
-            a[i] = *(const uint4 *)(from + i * tile_bytes);
+        for (int i = 0; i < BATCH; i++)
+            a[i] = *(const uint4 *)(c.from + i * 512);
 #pragma unroll
-        for (int i = 0; i < HALF; i++)
-            b[i] = lane / 4 < n_token && (EVEN || tile + i < tiles) ? *(const uint2 *)(token + i * n_token * 8) : make_uint2(0, 0);
-    }
-    __device__ __forceinline__ void multiply(const uint4 (&a)[HALF], const uint2 (&b)[HALF], int tile, int tiles, int chain,
-                                             int &in_chain, float (&acc)[4], float (&sum)[4]) const
-    {
-#pragma unroll
-        for (int i = 0; i < HALF; i++) {
-            if (!EVEN && tile + i >= tiles)
-                break;
-            mma_bf16(acc, a[i], b[i].x, b[i].y);
-            if (EVEN)
-                continue;
-            if (++in_chain == chain)
-                end_chain(in_chain, acc, sum);
+        for (int i = 0; i < BATCH; i++)
+            b[i] = c.has ? *(const uint2 *)(c.token + i * n_token * 8) : make_uint2(0, 0);
+        c.from += BATCH * 512;
+        c.token += c.words;
+        c.batch++;
+        if (c.batch % PER_PIECE == 0 || c.batch == c.n) {
+            __syncwarp();
+            if (lane == 0)
+                barrier_arrive(&r.s->empty[c.at.slot]);
         }
     }
-    __device__ __forceinline__ void end_chain(int &in_chain, float (&acc)[4], float (&sum)[4]) const
+    static __device__ __forceinline__ void multiply(const uint4 (&a)[BATCH], const uint2 (&b)[BATCH], int &left,
+                                                    int chain, float (&acc)[4], float (&sum)[4])
     {
-        in_chain = 0;
+#pragma unroll
+        for (int i = 0; i < BATCH; i++)
+            mma_bf16(acc, a[i], b[i].x, b[i].y);
+        if (--left)
+            return;
+        left = chain;
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             sum[e] += acc[e];
@@ -87,35 +97,35 @@ template <bool EVEN> struct unit_math {
     }
     __device__ __forceinline__ void run(ring_place at, int step, int tiles, int chain, float (&sum)[4]) const
     {
-        uint4 a[2][HALF];
-        uint2 b[2][HALF];
+        uint4 a[2][BATCH];
+        uint2 b[2][BATCH];
         float acc[4] = {0, 0, 0, 0};
-        int in_chain = 0;
-        const int half = opaque(HALF * n_token * 8);
-        const uint32_t *token = x + lane / 4 * 8 + lane % 4 * 2;
-        const char *slots = r.slot + lane_at;
+        cursor c = {at,
+                    nullptr,
+                    x + lane % 4 * 2,
+                    0,
+                    opaque(tiles / BATCH),
+                    step,
+                    opaque(BATCH * n_token * 8),
+                    lane / 4 < n_token};
+        int left = chain /= BATCH;
+        if (c.has)
+            c.token += lane / 4 * 8;
 #pragma unroll
         for (int e = 0; e < 4; e++)
             sum[e] = -0.0f;
-        barrier_await(&r.s->full[at.slot], at.phase, r.s->until);
-        load(a[0], b[0], slots + at.slot * SLOT, token, 0, tiles);
+        load(c, a[0], b[0]);
 #pragma unroll 1
-        for (int tile = 0;; tile += PIECE) {
-            load(a[1], b[1], slots + at.slot * SLOT + HALF * tile_bytes, token += half, tile + HALF, tiles);
-            __syncwarp();
-            if (lane == 0)
-                barrier_arrive(&r.s->empty[at.slot]);
-            multiply(a[0], b[0], tile, tiles, chain, in_chain, acc, sum);
-            const bool more = tile + PIECE < tiles;
-            if (more) {
-                at = behind(r, at, step);
-                barrier_await(&r.s->full[at.slot], at.phase, r.s->until);
-                load(a[0], b[0], slots + at.slot * SLOT, token += half, tile + PIECE, tiles);
-            }
-            multiply(a[1], b[1], tile + HALF, tiles, chain, in_chain, acc, sum);
-            if (EVEN && (in_chain += PIECE) == chain)
-                end_chain(in_chain, acc, sum);
-            if (!more)
+        for (int n = c.n;;) {
+            if (n > 1)
+                load(c, a[1], b[1]);
+            multiply(a[0], b[0], left, chain, acc, sum);
+            if (--n == 0)
+                break;
+            if (n > 1)
+                load(c, a[0], b[0]);
+            multiply(a[1], b[1], left, chain, acc, sum);
+            if (--n == 0)
                 break;
         }
     }

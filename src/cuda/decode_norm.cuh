@@ -1,5 +1,5 @@
-// decode_norm.cuh - x as the adding warps publish it, normed by every block for itself, with norm.cu's sums: columns 4 i .. 4 i + 3
-// belong to thread i % 512 of 512, a warp's threads are added by butterfly, 16 warps from left to right. Here fewer warps stand for those 16.
+// decode_norm.cuh - x as its strips' owners publish it, normed by every block for itself, with norm.cu's sums: columns 4 i .. 4 i + 3
+// belong to thread i of 512, a warp's threads are added by butterfly, 16 warps from left to right. Here fewer warps stand for those 16.
 #pragma once
 #include "cuda/decode_block.cuh"
 
@@ -19,66 +19,69 @@ static __device__ inline float4 embedded(const qr_decode_args &p, int token, int
                        __uint_as_float(hi & 0xFFFF0000u));
 }
 
-// Normed rows of x, as words of `from`, to d.x. EACH: float4 a thread of norm.cu has of a row.
-template <int EACH>
-static __device__ __forceinline__ void stage_norm(const decode_block &d, float (*part)[16], const uint4 *from, uint32_t tag,
-                                                  const float *scale)
+// Normed rows of x, as words of `from`, to d.x; x itself of strips [keep[0], keep[1]) to `kept`.
+static __device__ __forceinline__ void stage_norm(const decode_block &d, float (*part)[16], const uint4 *from,
+                                                  int layer, const float *scale, const int *keep, float *kept, int mark)
 {
-    constexpr int AT_ONCE = 2 / EACH > 0 ? 2 / EACH : 1; // of (token, warp of norm.cu)
-    const int n = d.p.n_embd, turns = n > MATH * 128 ? 2 : 1, total = d.p.n_token * turns;
-    uint4 w[AT_ONCE * EACH * 2];
-    float4 by[AT_ONCE * EACH]; // of the first round; the others' come out of L1
-    auto column = [&](int of, int i) {
-        int warp = d.warp + (turns == 2 ? of % 2 * MATH : 0), c = (i * 512 + warp * 32 + d.lane) * 4;
+    constexpr int AT_ONCE = 2; // of (token, warp of norm.cu)
+    const int n = d.p.n_embd, turns = n > MATH * 128 ? 2 : 1, total = d.n_token * turns;
+    const int keep_first = keep[0], keep_end = keep[1];
+    uint4 w[AT_ONCE * 2];
+    float4 by[AT_ONCE]; // of the first round; the others' come out of L1
+    auto column = [&](int of) {
+        int warp = d.warp + (turns == 2 ? of % 2 * MATH : 0), c = (warp * 32 + d.lane) * 4;
         return of < total && warp < 16 && c < n ? c : -1;
     };
     auto token_of = [&](int of) { return turns == 2 ? of / 2 : of; };
     auto address = [&](int first, int i) {
-        int of = first + i / (EACH * 2);
-        return from + token_of(of) * (n / 2) + column(of, i / 2 % EACH) / 2 + i % 2;
+        int of = first + i / 2;
+        return from + token_of(of) * (n / 2) + column(of) / 2 + i % 2;
     };
 #pragma unroll
-    for (int i = 0; i < AT_ONCE * EACH; i++) {
-        int c = column(i / EACH, i % EACH);
+    for (int i = 0; i < AT_ONCE; i++) {
+        int c = column(i);
         by[i] = c >= 0 ? *(const float4 *)(scale + c) : make_float4(0, 0, 0, 0);
     }
+    await_one(from + min(d.warp * 64 + (int)(blockIdx.x * 5 & 63), n / 2 - 1), d.tag(layer), d.r.s->until);
     for (int first = 0; first < total; first += AT_ONCE) {
         unsigned need = 0;
 #pragma unroll
-        for (int i = 0; i < AT_ONCE * EACH; i++)
-            if (column(first + i / EACH, i % EACH) >= 0)
+        for (int i = 0; i < AT_ONCE; i++)
+            if (column(first + i) >= 0)
                 need |= 3u << 2 * i;
-        await_words(w, need, tag, d.r.s->until, [&](int i) { return address(first, i); });
+        await_words(w, need, d.tag(layer), d.r.s->until, [&](int i) { return address(first, i); });
+        d.mark(layer, mark);
 #pragma unroll
         for (int a = 0; a < AT_ONCE; a++) {
             if (first + a >= total)
                 break;
+            const int c = column(first + a), token = token_of(first + a);
             float sum = 0;
-#pragma unroll
-            for (int i = 0; i < EACH * 2; i++) {
-                if (column(first + a, i / 2) < 0)
-                    continue;
-                float lo = __uint_as_float(w[a * EACH * 2 + i].x), hi = __uint_as_float(w[a * EACH * 2 + i].y);
-                sum = __fmaf_rn(hi, hi, __fmaf_rn(lo, lo, sum));
+            if (c >= 0) {
+                const float4 v = make_float4(__uint_as_float(w[a * 2].x), __uint_as_float(w[a * 2].y),
+                                             __uint_as_float(w[a * 2 + 1].x), __uint_as_float(w[a * 2 + 1].y));
+                sum = __fmaf_rn(v.w, v.w, __fmaf_rn(v.z, v.z, __fmaf_rn(v.y, v.y, __fmaf_rn(v.x, v.x, sum))));
+                if (c / 16 >= keep_first && c / 16 < keep_end)
+                    *(float4 *)(kept + ((c / 16 - keep_first) * d.n_token + token) * 16 + c % 16) = v;
             }
 #pragma unroll
             for (int m = 16; m; m /= 2)
                 sum += __shfl_xor_sync(~0u, sum, m);
             int warp = d.warp + (turns == 2 ? (first + a) % 2 * MATH : 0);
             if (d.lane == 0 && warp < 16)
-                part[token_of(first + a)][warp] = sum;
+                part[token][warp] = sum;
         }
     }
     meet_math();
     for (int first = 0; first < total; first += AT_ONCE) {
         if (total > AT_ONCE) // more than registers hold: read again
 #pragma unroll
-            for (int i = 0; i < AT_ONCE * EACH * 2; i++)
-                if (column(first + i / (EACH * 2), i / 2 % EACH) >= 0)
+            for (int i = 0; i < AT_ONCE * 2; i++)
+                if (column(first + i / 2) >= 0)
                     w[i] = get_word(address(first, i));
 #pragma unroll
         for (int a = 0; a < AT_ONCE; a++) {
-            const int token = token_of(first + a);
+            const int token = token_of(first + a), c = column(first + a);
             if (first + a >= total)
                 break;
             float sum = 0;
@@ -86,18 +89,15 @@ static __device__ __forceinline__ void stage_norm(const decode_block &d, float (
             for (int i = 0; i < 16; i++)
                 sum += part[token][i];
             float v = 1.0f / sqrtf(sum / (float)n + d.p.eps);
-#pragma unroll
-            for (int i = 0; i < EACH; i++) {
-                int c = column(first + a, i), at = (a * EACH + i) * 2;
-                if (c < 0)
-                    continue;
-                float4 s = first ? *(const float4 *)(scale + c) : by[a * EACH + i];
-                uint32_t *to = d.x + token_word(c, d.p.n_token, token);
-                to[0] = pack_bf16(__uint_as_float(w[at].x) * v * s.x, __uint_as_float(w[at].y) * v * s.y);
-                to[2] = pack_bf16(__uint_as_float(w[at + 1].x) * v * s.z, __uint_as_float(w[at + 1].y) * v * s.w);
-            }
+            if (c < 0)
+                continue;
+            float4 s = first ? *(const float4 *)(scale + c) : by[a];
+            uint32_t *to = d.x + (c / 16u * d.n_token + token) * 8 + quad_word(d.lane % 4);
+            to[0] = pack_bf16(__uint_as_float(w[a * 2].x) * v * s.x, __uint_as_float(w[a * 2].y) * v * s.y);
+            to[2] = pack_bf16(__uint_as_float(w[a * 2 + 1].x) * v * s.z, __uint_as_float(w[a * 2 + 1].y) * v * s.w);
         }
     }
     meet_math();
+    d.mark(layer, mark + 1);
 }
 #endif

@@ -36,7 +36,7 @@ static __device__ inline uint64_t clock_ns()
 
 // How long to wait: until the deadline, or until anyone in the block has given up. Lies in shared memory.
 struct patience {
-    uint64_t deadline;
+    long long deadline; // by the multiprocessor's clock
     int32_t *status;
     volatile int ended;
 
@@ -44,14 +44,21 @@ struct patience {
     {
         if (ended)
             return true;
-        if (clock_ns() < deadline)
+        if (clock64() < deadline)
             return false;
         ended = 1;
         *(volatile int32_t *)status = 1;
-        __threadfence_system();
         return true;
     }
 };
+
+// Until a word has the tag: all lanes ask for the same one, where asking for all of them over and over would be in others' way.
+static __device__ inline void await_one(const uint4 *p, uint32_t tag, patience &until)
+{
+    for (int n = 1; get_word(p).z != tag; n++)
+        if (n % 64 == 0 && until.is_over())
+            break;
+}
 
 // Words address(i) with bit i of `need`, until all have the tag. By whole warps.
 template <int N, class A>

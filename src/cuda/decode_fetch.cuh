@@ -1,0 +1,191 @@
+// decode_fetch.cuh - the two warps that bring a block's bytes: one fills the ring, a lane a slot; the other fetches what comes behind a full
+// ring to L2, so that memory does not rest while blocks wait for one another.
+#pragma once
+#include "cuda/decode_ring.cuh"
+
+#if __CUDA_ARCH__ >= 900
+struct fetch {
+    const qr_decode_args &p;
+    ring r;
+    int page_bytes;
+
+    // A piece in the order of use: in the list of its layer, or, behind the last layer, of the head, counted on from there.
+    struct place {
+        int layer, at;
+        bool is_there;
+    };
+    enum kind {
+        EXCHANGE,
+        GATED,
+        HEAD
+    }; // what blocks do with a piece: between words that they hand one another, or at length
+    struct source {
+        const char *from[2];
+        uint32_t bytes[2]; // the second one's may be 0
+        int kind;
+    };
+
+    __device__ inline void advance(place &c, int n) const
+    {
+        const int in_layer = r.s->layer_pieces;
+        c.at += n;
+        while (c.layer < p.n_layer && c.at >= in_layer)
+            c.at -= ++c.layer < p.n_layer ? in_layer : 0;
+        c.is_there = c.layer < p.n_layer || c.at < in_layer + r.s->head_pieces;
+    }
+    __device__ inline source source_of(const place &c) const
+    {
+        source f = {{nullptr, nullptr}, {0, 0}, EXCHANGE};
+        if (c.layer == p.n_layer) { // strips of the head side by side, as units in a list
+            const int k16 = p.matrix[QR_DECODE_HEAD].k16, each = pieces_of(k16), at = c.at - r.s->layer_pieces;
+            const int round = at / (MATH * each), rest = at - round * MATH * each;
+            const int side = min(MATH, r.s->units[QR_DECODE_HEAD] - round * MATH), j = rest / side;
+            const int strip = r.s->share.strip[QR_DECODE_HEAD][0] + round * MATH + rest - j * side;
+            f.from[0] = p.tiles + ((uint64_t)p.head_tile + (uint64_t)strip * k16 + j * PIECE) * 512;
+            f.bytes[0] = min(PIECE, k16 - j * PIECE) * 512;
+            f.kind = HEAD;
+            return f;
+        }
+        const uint2 piece = r.s->list[c.at];
+        if (piece.y & PAGES) {
+            const uint32_t second = piece.y & ~PAGES;
+            const char *pool = p.kv + ((uint64_t)c.layer * 2 + (piece.x & VALUES ? 1 : 0)) * p.pool;
+            f.from[0] = pool + (uint64_t)(piece.x & ~VALUES) * page_bytes;
+            f.from[1] = pool + (uint64_t)second * page_bytes;
+            f.bytes[0] = page_bytes;
+            f.bytes[1] = second == NO_PAGE ? 0 : page_bytes;
+            return f;
+        }
+        const int stage = piece.y >> 8;
+        f.from[0] = p.tiles + (uint64_t)(r.s->layer[c.layer].tile[stage] + piece.x) * 512;
+        f.bytes[0] = (piece.y & 255) * 512;
+        f.kind = stage == QR_DECODE_UP ? GATED : EXCHANGE;
+        return f;
+    }
+
+    static __device__ inline bool test(uint32_t barrier, uint32_t parity)
+    {
+        uint32_t is;
+        asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared.b64 p,[%1],%2;\nselp.u32 %0,1,0,p;\n}"
+                     : "=r"(is)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
+        return is;
+    }
+    static __device__ inline void copy(uint32_t to, const char *from, uint32_t bytes, uint32_t b, uint64_t policy)
+    {
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0],[%1],%2,[%3],%4;" ::
+                "r"(to),
+            "l"(from), "r"(bytes), "r"(b), "l"(policy)
+            : "memory");
+    }
+
+    // The lowest n bits, turned so that bit `first` comes to be bit 0.
+    static __device__ inline uint32_t turned(uint32_t bits, int first, int n)
+    {
+        bits = first ? bits >> first | bits << (n - first) : bits;
+        return n < 32 ? bits & ((1u << n) - 1) : bits;
+    }
+
+    // Lane i has slot i. Pieces go out in their order, at most `cap` at a time, as what blocks exchange queues behind them. And none goes
+    // out that is n - MATH behind one still under way: who waits for a turn of a slot by its parity must not be there two turns ahead.
+    __device__ inline void fill() const
+    {
+        const int lane = threadIdx.x % 32, n = r.n_slot;
+        const uint32_t full = shared_u32(&r.s->full[lane]), empty = shared_u32(&r.s->empty[lane]);
+        const uint32_t to = shared_u32(r.slot) + lane * SLOT;
+        place c = {0, 0, false};
+        source f = {};
+        bool flies = false, over = false;
+        uint32_t phase = 0, issued = 0;
+        int first = 0, bound = HEAD;
+        uint64_t policy;
+        asm volatile("createpolicy.fractional.L2::evict_first.b64 %0,1.0;" : "=l"(policy));
+        if (lane < n) {
+            advance(c, lane);
+            if (c.is_there)
+                f = source_of(c);
+        }
+        for (int spins = 1;; spins++) {
+            const bool yes = c.is_there && test(flies ? full : empty, flies ? phase : phase ^ 1);
+            const uint32_t flying = __ballot_sync(~0u, flies && !yes);
+            uint32_t room = __ballot_sync(~0u, !flies && yes);
+            if (flies && yes) {
+                flies = false;
+                phase ^= 1;
+                bound = f.kind;
+                advance(c, n);
+                if (c.is_there)
+                    f = source_of(c);
+            }
+            int n_go = 0;
+            if (room && !over) {
+                const uint32_t behind_first = turned(flying, first, n), rooms = turned(room, first, n);
+                const int window =
+                    behind_first ? n + 1 - __ffs(behind_first) : 0; // from the first piece under way to the last issued
+                n_go =
+                    min(rooms == ~0u ? 32 : __ffs(~rooms) - 1, p.cap[__shfl_sync(~0u, bound, first)] - __popc(flying));
+                n_go = min(n_go, n - MATH - window);
+                const int order = lane - first + (lane < first ? n : 0);
+                if (lane < n && order < n_go) {
+                    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _,[%0],%1;" ::"r"(full),
+                                 "r"(f.bytes[0] + f.bytes[1])
+                                 : "memory");
+                    copy(to, f.from[0], f.bytes[0], full, policy);
+                    if (f.bytes[1])
+                        copy(to + SLOT / 2, f.from[1], f.bytes[1], full, policy);
+                    flies = true;
+                }
+                __syncwarp();
+                n_go = max(n_go, 0);
+                issued += n_go;
+                first += n_go;
+                first -= first >= n ? n : 0;
+            }
+            if (lane == 0) {
+                r.s->issued = issued;
+                r.s->rests = flying == 0 && n_go == 0;
+            }
+            if (spins % 64 == 0) {
+                over |= __any_sync(~0u, r.s->until.is_over());
+                if (!__any_sync(~0u, c.is_there && (flies || !over)))
+                    break;
+            }
+        }
+    }
+
+    // Behind the ring `eager` pieces are fetched to L2 whatever happens, and up to `ahead` while the ring is full and nothing is under
+    // way; not faster than memory gives them.
+    __device__ inline void run_ahead() const
+    {
+        const int lane = threadIdx.x % 32;
+        const uint32_t total = p.n_layer * r.s->layer_pieces + r.s->head_pieces;
+        uint32_t at = 0, then = clock();
+        place c = {0, 0, true};
+        while (p.ahead && at < total) {
+            const uint32_t next = r.s->issued;
+            if (at < next) {
+                advance(c, next - at);
+                at = next;
+            }
+            if (at < total && next > 0 && (at < next + p.eager || (at < next + p.ahead && r.s->rests))) {
+                const source f = source_of(c);
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+                    for (uint32_t o = lane * 128; o < f.bytes[i]; o += 32 * 128)
+                        prefetch_l2(f.from[i] + o);
+                advance(c, 1);
+                at++;
+                while (clock() - then < (uint32_t)p.pace)
+                    ;
+                then = clock();
+            } else {
+                __nanosleep(100);
+                if (r.s->until.ended)
+                    break;
+            }
+        }
+    }
+};
+#endif
