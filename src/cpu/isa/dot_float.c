@@ -79,27 +79,43 @@ QR_INLINE void dot_few(enum qr_dtype type, int nt, const uint8_t *panel, size_t 
         acc[i] = add_sum(type, s[i], scale, acc[i]);
 }
 
+/* A tile, or four, two or one token at a time. */
+QR_INLINE void dot_up_to_8(enum qr_dtype type, const uint8_t *panel, size_t column, int n, const float *x, int nt,
+                           vf *acc)
+{
+    int i = 0;
+    if (nt == V_TILE_F32) {
+        dot_few(type, V_TILE_F32, panel, column, n, x, acc);
+        return;
+    }
+#if V_TILE_F32 >= 4
+    for (; i + 4 <= nt; i += 4)
+        dot_few(type, 4, panel, column, n, x + i * QR_ACT_BLOCK, acc + i);
+#endif
+    for (; i + 2 <= nt; i += 2)
+        dot_few(type, 2, panel, column, n, x + i * QR_ACT_BLOCK, acc + i);
+    if (i < nt)
+        dot_few(type, 1, panel, column, n, x + i * QR_ACT_BLOCK, acc + i);
+}
+
 /* n columns of a block, converted once and multiplied for a tile of tokens after another. */
 QR_INLINE void dot_block(enum qr_dtype type, const uint8_t *panel, size_t column, int n, const float *x, int nt,
                          vf *acc)
 {
     vf w[QR_ACT_BLOCK], scale = load_scale(type, panel, column);
     int i = 0;
-    if (nt <= V_TILE_F32) {
-        for (; i + 8 <= nt && V_TILE_F32 >= 8; i += 8)
-            dot_few(type, V_TILE_F32 >= 8 ? 8 : 1, panel, column, n, x + i * QR_ACT_BLOCK, acc + i);
-        for (; i + 4 <= nt && V_TILE_F32 >= 4; i += 4)
-            dot_few(type, V_TILE_F32 >= 4 ? 4 : 1, panel, column, n, x + i * QR_ACT_BLOCK, acc + i);
-        for (; i + 2 <= nt; i += 2)
-            dot_few(type, 2, panel, column, n, x + i * QR_ACT_BLOCK, acc + i);
-        if (i < nt)
-            dot_few(type, 1, panel, column, n, x + i * QR_ACT_BLOCK, acc + i);
+    if (nt <= 8) {
+        dot_up_to_8(type, panel, column, n, x, nt, acc);
         return;
     }
     for (int j = 0; j < n; j++)
         w[j] = load_column(type, panel, column + (size_t)j);
     for (; i + V_TILE_F32 <= nt; i += V_TILE_F32)
         dot_tokens(type, V_TILE_F32, w, scale, x + i * QR_ACT_BLOCK, n, acc + i);
+#if V_TILE_F32 > 4
+    for (; i + 4 <= nt; i += 4)
+        dot_tokens(type, 4, w, scale, x + i * QR_ACT_BLOCK, n, acc + i);
+#endif
     for (; i + 2 <= nt; i += 2)
         dot_tokens(type, 2, w, scale, x + i * QR_ACT_BLOCK, n, acc + i);
     if (i < nt)

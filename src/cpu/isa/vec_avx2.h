@@ -6,7 +6,7 @@
 /* Rows of activations that LINEAR and ATTENTION handle together: 8 accumulators of the 16 registers. */
 #define V_CHAINS      5 /* independent sums that fit in registers */
 #define V_TILE_INT    4
-#define V_TILE_F32    4
+#define V_TILE_F32    6
 #define V_TILE_VALUE  2
 #define V_SCORE_APART 1 /* scores of three and four rows: even and odd dimensions one after the other */
 #define V_TILE_ATTN   4
