@@ -10,10 +10,7 @@
 constexpr int QUANT_TOKENS = 32;                  // up to here strips are read as they are; and up to here,
 constexpr int MORE_TOKENS = 96;                   // where the other way has several parts, so many at a time
 constexpr uint64_t EXPANDED = (uint64_t)64 << 20; // bytes of bf16 tiles at a time
-#ifndef E4M3_AHEAD
-#define E4M3_AHEAD 3
-#endif
-constexpr int RING_STRIPS = 16; // of a multiprocessor, from which on a ring pays
+constexpr int RING_STRIPS = 16;                   // of a multiprocessor, from which on a ring pays
 
 // The chain that ends last adds those of its 16 rows, from left to right.
 template <int N8> static __device__ inline void add_all(const quant_args &p, int strip, float (&acc)[N8][4], int cut)
@@ -65,7 +62,8 @@ template <qr_cu_quant TYPE, int N8, bool WHOLE>
 static __global__ void __launch_bounds__(512) linear_quant(const __grid_constant__ quant_args p)
 {
     constexpr int GROUP = quant_group<TYPE>::units;
-    constexpr int AHEAD = N8 == 1 && WHOLE && TYPE == QR_CU_E4M3 ? E4M3_AHEAD : 2; // groups on their way
+    // Groups on their way. Where a warp has a chain of all K, few warps of a block have one; others need the registers.
+    constexpr int AHEAD = N8 == 1 && WHOLE && TYPE == QR_CU_E4M3 ? 4 : 2;
     extern __shared__ __align__(16) uint32_t tokens[];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warps = blockDim.x / 32;
     const int strips = p.w.rows / 16, units = p.w.k / QR_CU_UNIT, chain = units / p.w.cuts;

@@ -71,6 +71,10 @@ static void q4_1_unfused(void **state)
 static void fp8(void **state)
 {
     same_bits(state, "tiny-qwen2", QR_FP8, QR_FUSE_ALL);
+}
+
+static void fp8_unfused(void **state)
+{
     same_bits(state, "tiny-gemma3", QR_FP8, 0);
 }
 
@@ -78,7 +82,7 @@ static void fp8(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {WITH_FOLDER(q8_0), WITH_FOLDER(q4_0), WITH_FOLDER(q4_1),
-                                       WITH_FOLDER(q4_1_unfused), WITH_FOLDER(fp8)};
+    const struct CMUnitTest tests[] = {WITH_FOLDER(q8_0),         WITH_FOLDER(q4_0), WITH_FOLDER(q4_1),
+                                       WITH_FOLDER(q4_1_unfused), WITH_FOLDER(fp8),  WITH_FOLDER(fp8_unfused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
