@@ -70,7 +70,7 @@ static enum qr_status cuda_ledger(struct qr_setup *s, struct qr_ledger *ledger)
     const struct qr_exec_limits *l = &s->limits;
     const struct qr_cuda_memory *m = &s->cuda_memory;
     ledger->room = s->budget;
-    qr_ledger_add(ledger, m->weights, "weights on the GPU", "bf16");
+    qr_ledger_add(ledger, m->weights, "weights on the GPU", "bf16, or packed where they are quantised");
     qr_ledger_add(ledger, m->kv, "KV cache", "%d blocks of %d tokens, %s: %.1f sequences of %d tokens", l->n_block,
                   QR_PAGE, l->kv_type == QR_F8S ? "FP8" : qr_dtype_info(l->kv_type)->name,
                   (double)l->n_block / (double)qr_blocks_for(l->max_len), l->max_len);
