@@ -141,7 +141,7 @@ static enum qr_status read_gemma(const json_t *config, struct qr_config *out, st
 
 static enum qr_status read_switches(const json_t *config, struct qr_config *out, struct qr_err *err)
 {
-    bool attention_bias = false, mlp_bias = false;
+    bool attention_bias = false, mlp_bias = false, both_ways = false;
     bool gemma = out->arch == QR_ARCH_GEMMA2 || out->arch == QR_ARCH_GEMMA3;
     const char *act = gemma ? "gelu_pytorch_tanh" : "silu", *known = act;
 
@@ -150,6 +150,10 @@ static enum qr_status read_switches(const json_t *config, struct qr_config *out,
     if (strcmp(act, known) != 0)
         return qr_fail(err, QR_UNSUPPORTED, "hidden_act is %s; quire knows %s for %s models", act, known,
                        qr_arch_name(out->arch));
+    QR_TRY(qr_json_bool(config, "use_bidirectional_attention", &both_ways, err)); /* EmbeddingGemma */
+    if (both_ways)
+        return qr_fail(err, QR_UNSUPPORTED,
+                       "\"use_bidirectional_attention\" is true: the model makes embeddings, and quire generates text");
     QR_TRY(qr_json_bool(config, "tie_word_embeddings", &out->tie_embd, err));
     QR_TRY(qr_json_bool(config, "attention_bias", &attention_bias, err));
     QR_TRY(qr_json_bool(config, "mlp_bias", &mlp_bias, err));
@@ -159,6 +163,21 @@ static enum qr_status read_switches(const json_t *config, struct qr_config *out,
     out->mlp_bias = out->arch == QR_ARCH_LLAMA && mlp_bias;
     out->qk_norm = out->arch == QR_ARCH_QWEN3;
     return gemma ? read_gemma(config, out, err) : QR_OK;
+}
+
+/* Kinds of attention that quire does not know are refused even where the config has no windows: a hybrid under a known
+ * name. */
+static enum qr_status check_layer_types(const json_t *types, struct qr_err *err)
+{
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+
+        if (!type || (strcmp(type, "full_attention") != 0 && strcmp(type, "sliding_attention") != 0))
+            return qr_fail(err, QR_UNSUPPORTED,
+                           "layer %zu has attention \"%.60s\"; quire knows full_attention and sliding_attention", i,
+                           type ? type : "?");
+    }
+    return QR_OK;
 }
 
 /* "layer_types" says it layer by layer; the plan wants full attention up to a layer and then windows, or a window in all
@@ -172,13 +191,8 @@ static enum qr_status read_layer_types(const json_t *types, struct qr_config *ou
                        out->n_layer);
     for (int32_t i = 0; i < out->n_layer; i++) {
         const char *type = json_string_value(json_array_get(types, (size_t)i));
-        bool sliding = type && strcmp(type, "sliding_attention") == 0;
+        bool sliding = strcmp(type, "sliding_attention") == 0; /* check_layer_types has seen it */
 
-        if (!sliding && (!type || strcmp(type, "full_attention") != 0))
-            return qr_fail(err, QR_UNSUPPORTED,
-                           "layer %d has attention \"%s\"; quire knows full_attention and "
-                           "sliding_attention",
-                           i, type ? type : "?");
         if (sliding && from == out->n_layer)
             from = i;
         if (!sliding && from < i && full < 0)
@@ -206,6 +220,7 @@ static enum qr_status read_window(const json_t *config, const struct family *fam
     bool use = family->has_window;
     const json_t *value = json_object_get(config, "sliding_window");
 
+    QR_TRY(check_layer_types(json_object_get(config, "layer_types"), err));
     if (!family->has_window)
         QR_TRY(qr_json_bool(config, "use_sliding_window", &use, err));
     if (!use || json_is_null(value)) /* for Llama sliding_window means nothing */

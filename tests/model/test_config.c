@@ -392,6 +392,10 @@ static void refuses_by_name_what_it_does_not_know(void **state)
             "transform_config");
     refused(mk_st_config, "{\"quantization_config\":{}}", "quantised");
     refused(mk_st_config, "{\"tie_word_embeddings\":1}", "true or false");
+    refused(mk_st_config, "{\"layer_types\":[\"full_attention\",\"linear_attention\"]}", "\"linear_attention\"");
+    refused(mk_st_config, "{\"layer_types\":[1]}", "layer 0");
+    refused(mk_st_config, "{\"use_bidirectional_attention\":true}", "embeddings");
+    refused(qwen25, "{\"layer_types\":[\"linear_attention\"]}", "linear_attention"); /* windows are off there */
     refused(qwen25, "{\"use_sliding_window\":\"no\"}", "true or false");
 }
 
