@@ -1,9 +1,11 @@
 """quire score against the perplexity that llama.cpp gives for the default model with weights dequantised to F32."""
 
 import math
+import os
 from pathlib import Path
 
 import pytest
+import restore
 
 GPL3 = Path("/usr/share/common-licenses/GPL-3")  # part of Debian's base-files
 EXPECTED = 18.2994  # llama.cpp b11434, F32, chunks of 512, second halves
@@ -21,6 +23,14 @@ def test_gpl3_perplexity(quire, default_model, text):
     assert got["tokens"] == 14 * 255
     assert got["perplexity"] == pytest.approx(EXPECTED, rel=0.003)
     assert got["perplexity"] == pytest.approx(math.exp(-got["logprob"] / got["tokens"]), rel=1e-5)
+
+
+@pytest.mark.skipif(not os.environ.get("QUIRE_LONG"), reason="half a minute: make test-long")
+def test_fp8_costs_less_than_one_percent(quire, default_model, text, tmp_path):
+    restore.restore(default_model, tmp_path / "bf16.gguf", "BF16")
+    args = ("--ctx", 512, "--quantization", "fp8", "--device", "cpu", "--json")
+    got = quire.json("score", tmp_path / "bf16.gguf", *args, stdin=text)
+    assert got["perplexity"] == pytest.approx(EXPECTED, rel=0.01)
 
 
 def test_stride_of_the_whole_window_scores_every_token_but_each_first(quire, default_model, text):
