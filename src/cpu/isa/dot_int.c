@@ -96,15 +96,17 @@ QR_INLINE void dot_one(enum qr_dtype type, const struct qr_dot *job)
     const struct qr_act *act = job->act;
     size_t at = (size_t)job->t0 * (size_t)act->n_block;
     for (int p = 0; p < job->n_panel; p++) {
-        const uint8_t *head = job->panel + (size_t)p * job->panel_bytes, *src = head + part_head_bytes(type);
+        const uint8_t *src = job->panel + (size_t)p * job->panel_bytes;
+        struct part part;
         vf acc = v_zero();
+        load_head(type, src, &part);
+        src += part_head_bytes(type);
         for (int b = 0; b < act->n_block; b++) {
-            struct part part;
-            load_part(type, head, src, &part);
+            load_part(type, src, &part);
             dot_tokens(type, 1, &part, act->code + (at + (size_t)b) * QR_ACT_BLOCK, act->meta + at + b, &acc);
             src += part_bytes(type);
-            if (part_is_k(type) && b % 8 == 7) {
-                head = src;
+            if (part_is_k(type) && b % 8 == 7 && b + 1 < act->n_block) {
+                load_head(type, src, &part);
                 src += part_head_bytes(type);
             }
         }
@@ -119,16 +121,18 @@ QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
     const int nt = job->nt;
     vf acc[QR_MAX_CHUNK];
     for (int p = 0; p < job->n_panel; p++) {
-        const uint8_t *head = job->panel + (size_t)p * job->panel_bytes, *src = head + part_head_bytes(type);
+        const uint8_t *src = job->panel + (size_t)p * job->panel_bytes;
+        struct part part;
         size_t at = (size_t)job->t0 * (size_t)act->n_block;
         for (int i = 0; i < nt; i++)
             acc[i] = v_zero();
+        load_head(type, src, &part);
+        src += part_head_bytes(type);
         for (int b = 0; b < act->n_block; b++, at += (size_t)nt) {
             const int16_t *code = act->code + at * QR_ACT_BLOCK;
             const struct qr_act_meta *meta = act->meta + at;
-            struct part part;
             int i = 0;
-            load_part(type, head, src, &part);
+            load_part(type, src, &part);
             for (; i + V_TILE_INT <= nt; i += V_TILE_INT)
                 dot_tokens(type, V_TILE_INT, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
 #if V_TILE_INT > 4
@@ -142,8 +146,8 @@ QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
             if (i < nt)
                 dot_tokens(type, 1, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
             src += part_bytes(type);
-            if (part_is_k(type) && b % 8 == 7) {
-                head = src;
+            if (part_is_k(type) && b % 8 == 7 && b + 1 < act->n_block) {
+                load_head(type, src, &part);
                 src += part_head_bytes(type);
             }
         }

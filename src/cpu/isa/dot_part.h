@@ -6,9 +6,10 @@
 #include "cpu/isa/vec.h"
 
 struct part {
-    vi w[V_FACTORS]; /* codes of the 16 rows, offset not taken off; columns in the order of vec.h's factors */
-    vf d[2];         /* what a code is worth; [1]: in columns 16..31, types with a scale for 16 columns */
-    vf m[2];         /* added to every value, likewise; types with a minimum */
+    vi w[V_FACTORS];   /* codes of the 16 rows, offset not taken off; columns in the order of vec.h's factors */
+    vf d[2];           /* what a code is worth; [1]: in columns 16..31, types with a scale for 16 columns */
+    vf m[2];           /* added to every value, likewise; types with a minimum */
+    vf head_d, head_m; /* of the record: K types */
 };
 
 /* Bytes of the parts of a record: base/pack.c, checked by tests/cpu/test_linear.c through every result. */
@@ -169,24 +170,33 @@ QR_INLINE void add_high2(const uint8_t *p, vi *w)
 }
 #endif
 
-/* head: of the record (K types); p: the part. */
-QR_INLINE void load_scales(enum qr_dtype type, const uint8_t *head, const uint8_t *p, struct part *part)
+/* What all parts of a record have in common: K types. Codes of Q2_K count sixteen times (pack.c). */
+QR_INLINE void load_head(enum qr_dtype type, const uint8_t *head, struct part *part)
 {
-    if (type == QR_Q2_K) { /* its codes count sixteen times: pack.c */
-        vf d = v_mul(load_f16(head), v_set1(0.0625f)), m = v_sub(v_zero(), load_f16(head + 32));
+    if (!part_is_k(type))
+        return;
+    part->head_d = load_f16(head);
+    if (type == QR_Q2_K)
+        part->head_d = v_mul(part->head_d, v_set1(0.0625f));
+    if (part_has_min(type))
+        part->head_m = v_sub(v_zero(), load_f16(head + 32));
+}
+
+QR_INLINE void load_scales(enum qr_dtype type, const uint8_t *p, struct part *part)
+{
+    if (type == QR_Q2_K) {
         for (int h = 0; h < 2; h++) {
-            part->d[h] = v_mul(d, i_to_f(i_load_u8(p + 16 * h)));
-            part->m[h] = v_mul(m, i_to_f(i_load_u8(p + 32 + 16 * h)));
+            part->d[h] = v_mul(part->head_d, i_to_f(i_load_u8(p + 16 * h)));
+            part->m[h] = v_mul(part->head_m, i_to_f(i_load_u8(p + 32 + 16 * h)));
         }
     } else if (type == QR_I8S) {
         part->d[0] = v_load((const float *)(const void *)p);
     } else if (type == QR_Q6_K) {
-        vf d = load_f16(head);
-        part->d[0] = v_mul(d, i_to_f(i_load_i8(p)));
-        part->d[1] = v_mul(d, i_to_f(i_load_i8(p + 16)));
+        part->d[0] = v_mul(part->head_d, i_to_f(i_load_i8(p)));
+        part->d[1] = v_mul(part->head_d, i_to_f(i_load_i8(p + 16)));
     } else if (part_is_k(type)) {
-        part->d[0] = v_mul(load_f16(head), i_to_f(i_load_u8(p)));
-        part->m[0] = v_sub(v_zero(), v_mul(load_f16(head + 32), i_to_f(i_load_u8(p + 16))));
+        part->d[0] = v_mul(part->head_d, i_to_f(i_load_u8(p)));
+        part->m[0] = v_mul(part->head_m, i_to_f(i_load_u8(p + 16)));
     } else {
         part->d[0] = load_f16(p);
         if (part_has_min(type))
@@ -194,9 +204,9 @@ QR_INLINE void load_scales(enum qr_dtype type, const uint8_t *head, const uint8_
     }
 }
 
-QR_INLINE void load_part(enum qr_dtype type, const uint8_t *head, const uint8_t *p, struct part *part)
+QR_INLINE void load_part(enum qr_dtype type, const uint8_t *p, struct part *part)
 {
-    load_scales(type, head, p, part);
+    load_scales(type, p, part);
     p += part_scale_bytes(type);
     if (type == QR_Q8_0 || type == QR_I8S)
         load_bytes(p, part->w);
