@@ -37,6 +37,16 @@ struct qr_decode_matrix {
     int32_t cuts, chain; /* chains, and tiles of one */
 };
 
+/* When a bound on pieces in flight holds: blocks exchange words meanwhile; the stage that is being multiplied needs the piece; that
+ * stage is gate and up, and the piece is for a later one; the head. */
+enum qr_decode_cap {
+    QR_DECODE_CAP_EXCHANGE,
+    QR_DECODE_CAP_NOW,
+    QR_DECODE_CAP_LATER,
+    QR_DECODE_CAP_HEAD,
+    QR_DECODE_CAPS
+};
+
 /* All in 32 bits, so that a block keeps every layer's at hand. */
 struct qr_decode_layer {
     uint32_t tile[4]; /* first tile of each matrix, counted from the start of the weights */
@@ -73,10 +83,9 @@ struct qr_decode_args {
     int32_t stage_k;               /* k of attention's or the MLP's activations that a block's warps hold together */
     int32_t max_units, max_strips; /* of a block: of any stage but the head; of o or down */
     int32_t n_slot;                /* 8 KB slots of the ring */
-    int32_t cap[3]; /* pieces in flight: while blocks exchange words, multiply gate and up, and in the head */
-    int32_t eager, ahead,
-        pace; /* pieces fetched to L2 behind the ring: always, and where it is full; cycles from one to the next */
-    int32_t *status;       /* mapped host memory: set to 1 where a wait took too long */
+    int32_t cap[QR_DECODE_CAPS];   /* pieces in flight */
+    int32_t ahead, pace;           /* pieces fetched to L2 behind a full ring; cycles from one to the next */
+    int32_t *status;               /* mapped host memory: set to 1 where a wait took too long */
     long long *profile;    /* [n_block][QR_DECODE_WARPS][QR_DECODE_MARKS] cycles, or NULL: when each warp was where */
     int32_t profile_layer; /* in this layer */
 };

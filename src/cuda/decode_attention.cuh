@@ -33,22 +33,22 @@ static __device__ __forceinline__ void sum_values(const decode_block &d, const a
 {
     constexpr int AHEAD = 4;
     const uint4 ones = make_uint4(BF16_ONES, BF16_ONES, BF16_ONES, BF16_ONES);
+    if (d.lane < (c.n_page + 1) / 2)
+        await_piece(d.r, behind(d.r, at, d.lane)); // a lane a piece
+    __syncwarp();
     for (int first = 0; first < c.n_page; first += AHEAD) {
+        const ring_place next = behind(d.r, at, 1);
+        const char *from[2] = {d.r.slot + at.slot * SLOT + d.warp * 512 + d.lane * 16,
+                               d.r.slot + next.slot * SLOT + d.warp * 512 + d.lane * 16};
         uint4 v[AHEAD];
         uint2 p[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
-            v[i] = make_uint4(0, 0, 0, 0); // what lies behind the last page leaves the sums as they are
-            p[i] = make_uint2(0, 0);
-            if (first + i >= c.n_page)
-                continue;
-            if (i % 2 == 0)
-                barrier_await(&d.r.s->full[at.slot], at.phase, d.r.s->until);
-            v[i] = *(const uint4 *)(d.r.slot + at.slot * SLOT + i % 2 * (SLOT / 2) + d.warp * 512 + d.lane * 16);
-            p[i] = a.p[first + i][d.lane];
-            if (i % 2)
-                at = behind(d.r, at, 1);
+            const bool is_there = first + i < c.n_page; // what lies behind the last page leaves the sums as they are
+            v[i] = is_there ? *(const uint4 *)(from[i / 2] + i % 2 * (SLOT / 2)) : make_uint4(0, 0, 0, 0);
+            p[i] = is_there ? a.p[first + i][d.lane] : make_uint2(0, 0);
         }
+        at = behind(d.r, next, 1);
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
             mma_bf16(o, v[i], p[i].x, p[i].y);
@@ -67,9 +67,9 @@ static __device__ __forceinline__ void score_pages(const decode_block &d, const 
     if (d.warp >= 8 || d.warp >= c.n_page)
         return;
     const ring_place at[2] = {behind(d.r, k_at, d.warp / 2), behind(d.r, k_at, d.warp / 2 + 4)};
-    barrier_await(&d.r.s->full[at[0].slot], at[0].phase, d.r.s->until);
+    await_piece(d.r, at[0]);
     if (d.warp + 8 < c.n_page)
-        barrier_await(&d.r.s->full[at[1].slot], at[1].phase, d.r.s->until);
+        await_piece(d.r, at[1]);
     const char *from = d.r.slot + d.warp % 2 * (SLOT / 2) + d.lane * 16;
     for (int j = 0; j < TILES; j += 2) {
         uint4 k[2][2];
@@ -197,7 +197,7 @@ template <int HEAD_DIM>
 static __device__ __forceinline__ void merge_cuts(const decode_block &d, int layer, int token, int h, int tile, int u,
                                                   int n_cut)
 {
-    constexpr int TILES = HEAD_DIM / 16, AHEAD = 2;
+    constexpr int TILES = HEAD_DIM / 16, AHEAD = 3;
     float o[4], l[2], mc[2];
     for (int first = 0; first < n_cut; first += AHEAD) {
         uint4 w[AHEAD * 4];

@@ -14,15 +14,10 @@ struct fetch {
         int layer, at;
         bool is_there;
     };
-    enum kind {
-        EXCHANGE,
-        GATED,
-        HEAD
-    }; // what blocks do with a piece: between words that they hand one another, or at length
     struct source {
         const char *from[2];
         uint32_t bytes[2]; // the second one's may be 0
-        int kind;
+        int stage;         // pages count as qkv
     };
 
     __device__ inline void advance(place &c, int n) const
@@ -35,7 +30,7 @@ struct fetch {
     }
     __device__ inline source source_of(const place &c) const
     {
-        source f = {{nullptr, nullptr}, {0, 0}, EXCHANGE};
+        source f = {{nullptr, nullptr}, {0, 0}, QR_DECODE_QKV};
         if (c.layer == p.n_layer) { // strips of the head side by side, as units in a list
             const int k16 = p.matrix[QR_DECODE_HEAD].k16, each = pieces_of(k16), at = c.at - r.s->layer_pieces;
             const int round = at / (MATH * each), rest = at - round * MATH * each;
@@ -43,7 +38,7 @@ struct fetch {
             const int strip = r.s->share.strip[QR_DECODE_HEAD][0] + round * MATH + rest - j * side;
             f.from[0] = p.tiles + ((uint64_t)p.head_tile + (uint64_t)strip * k16 + j * PIECE) * 512;
             f.bytes[0] = min(PIECE, k16 - j * PIECE) * 512;
-            f.kind = HEAD;
+            f.stage = QR_DECODE_HEAD;
             return f;
         }
         const uint2 piece = r.s->list[c.at];
@@ -56,10 +51,9 @@ struct fetch {
             f.bytes[1] = second == NO_PAGE ? 0 : page_bytes;
             return f;
         }
-        const int stage = piece.y >> 8;
-        f.from[0] = p.tiles + (uint64_t)(r.s->layer[c.layer].tile[stage] + piece.x) * 512;
+        f.stage = piece.y >> 8;
+        f.from[0] = p.tiles + (uint64_t)(r.s->layer[c.layer].tile[f.stage] + piece.x) * 512;
         f.bytes[0] = (piece.y & 255) * 512;
-        f.kind = stage == QR_DECODE_UP ? GATED : EXCHANGE;
         return f;
     }
 
@@ -88,18 +82,28 @@ struct fetch {
         return n < 32 ? bits & ((1u << n) - 1) : bits;
     }
 
-    // Lane i has slot i. Pieces go out in their order, at most `cap` at a time, as what blocks exchange queues behind them. And none goes
-    // out that is n - MATH behind one still under way: who waits for a turn of a slot by its parity must not be there two turns ahead.
+    // Which bound on pieces in flight holds for one of stage `next` in the slot of one of stage `last`: by how soon it is needed.
+    static __device__ inline qr_decode_cap cap_of(int last, int next)
+    {
+        if (next == QR_DECODE_HEAD)
+            return QR_DECODE_CAP_HEAD;
+        if (last == next)
+            return QR_DECODE_CAP_NOW;
+        return last == QR_DECODE_UP ? QR_DECODE_CAP_LATER : QR_DECODE_CAP_EXCHANGE;
+    }
+
+    // Lane i has slot i. Pieces go out in their order, so many at a time as `cap` says: what blocks exchange queues behind them, and
+    // one block's pieces for later stand in the way of another's that all wait for.
     __device__ inline void fill() const
     {
         const int lane = threadIdx.x % 32, n = r.n_slot;
-        const uint32_t full = shared_u32(&r.s->full[lane]), empty = shared_u32(&r.s->empty[lane]);
+        const uint32_t full = shared_u32(&r.s->full[0][lane]), empty = shared_u32(&r.s->empty[lane]);
         const uint32_t to = shared_u32(r.slot) + lane * SLOT;
         place c = {0, 0, false};
         source f = {};
         bool flies = false, over = false;
-        uint32_t phase = 0, issued = 0;
-        int first = 0, bound = HEAD;
+        uint32_t turn = 0, issued = 0; // turn: as a ring_place's
+        int first = 0, bound = QR_DECODE_CAP_NOW;
         uint64_t policy;
         asm volatile("createpolicy.fractional.L2::evict_first.b64 %0,1.0;" : "=l"(policy));
         if (lane < n) {
@@ -108,33 +112,33 @@ struct fetch {
                 f = source_of(c);
         }
         for (int spins = 1;; spins++) {
-            const bool yes = c.is_there && test(flies ? full : empty, flies ? phase : phase ^ 1);
+            const uint32_t now = full + turn % 2 * (MAX_SLOTS * 8); // the turn's barrier
+            const bool yes = c.is_there && test(flies ? now : empty, flies ? turn / 2 : turn % 2 ^ 1);
             const uint32_t flying = __ballot_sync(~0u, flies && !yes);
             uint32_t room = __ballot_sync(~0u, !flies && yes);
             if (flies && yes) {
                 flies = false;
-                phase ^= 1;
-                bound = f.kind;
+                turn = (turn + 1) % 4;
+                const int last = f.stage;
                 advance(c, n);
-                if (c.is_there)
+                if (c.is_there) {
                     f = source_of(c);
+                    bound = cap_of(last, f.stage);
+                }
             }
             int n_go = 0;
             if (room && !over) {
-                const uint32_t behind_first = turned(flying, first, n), rooms = turned(room, first, n);
-                const int window =
-                    behind_first ? n + 1 - __ffs(behind_first) : 0; // from the first piece under way to the last issued
+                const uint32_t rooms = turned(room, first, n);
                 n_go =
                     min(rooms == ~0u ? 32 : __ffs(~rooms) - 1, p.cap[__shfl_sync(~0u, bound, first)] - __popc(flying));
-                n_go = min(n_go, n - MATH - window);
                 const int order = lane - first + (lane < first ? n : 0);
                 if (lane < n && order < n_go) {
-                    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _,[%0],%1;" ::"r"(full),
+                    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _,[%0],%1;" ::"r"(now),
                                  "r"(f.bytes[0] + f.bytes[1])
                                  : "memory");
-                    copy(to, f.from[0], f.bytes[0], full, policy);
+                    copy(to, f.from[0], f.bytes[0], now, policy);
                     if (f.bytes[1])
-                        copy(to + SLOT / 2, f.from[1], f.bytes[1], full, policy);
+                        copy(to + SLOT / 2, f.from[1], f.bytes[1], now, policy);
                     flies = true;
                 }
                 __syncwarp();
@@ -155,8 +159,8 @@ struct fetch {
         }
     }
 
-    // Behind the ring `eager` pieces are fetched to L2 whatever happens, and up to `ahead` while the ring is full and nothing is under
-    // way; not faster than memory gives them.
+    // While the ring is full and nothing is under way, up to `ahead` pieces behind it are fetched to L2, not faster than memory gives
+    // them.
     __device__ inline void run_ahead() const
     {
         const int lane = threadIdx.x % 32;
@@ -169,7 +173,7 @@ struct fetch {
                 advance(c, next - at);
                 at = next;
             }
-            if (at < total && next > 0 && (at < next + p.eager || (at < next + p.ahead && r.s->rests))) {
+            if (at < total && next > 0 && at < next + p.ahead && r.s->rests) {
                 const source f = source_of(c);
 #pragma unroll
                 for (int i = 0; i < 2; i++)

@@ -101,7 +101,7 @@ template <int HEAD_DIM> struct own_head {
         } else {
             turn_head<HEAD_DIM>(d, head, d.vector(d.layer(layer).norm_k), turn, v, v + N / 2);
         }
-        barrier_await(&d.r.s->full[at.slot], at.phase, d.r.s->until);
+        await_piece(d.r, at);
 #pragma unroll
         for (int i = 0; i < N; i++) {
             x[i] = bf16_bits(v[i]);

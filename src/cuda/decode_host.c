@@ -8,7 +8,7 @@
 #define MAX_UNITS 1024 /* of attention in a step */
 #define MIN_SLOTS 16
 #define MAX_SLOTS 32
-#define FEW       2 /* sequences up to which it is faster than graphs: docs/KERNELS.md */
+#define FEW       3 /* sequences up to which it is faster than graphs: docs/KERNELS.md */
 #define N_SHARE   (QR_MAX_AHEAD + 2)
 #define MAX_SM    1024
 
@@ -125,8 +125,10 @@ static void fill_args(const struct qr_cuda_exec *exec, const struct qr_decode_pl
         .sin = exec->sin,
         .place = exec->place,
         .logits = (float *)(void *)(exec->activation + exec->sizes.buffers.offset[plan->logits]),
-        .cap = {8, 12, 12},
-        .eager = 0,
+        .cap = {[QR_DECODE_CAP_EXCHANGE] = 8,
+                [QR_DECODE_CAP_NOW] = 14,
+                [QR_DECODE_CAP_LATER] = 8,
+                [QR_DECODE_CAP_HEAD] = 32},
         .ahead = 24,
         .pace = 400,
     };

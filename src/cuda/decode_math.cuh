@@ -62,7 +62,7 @@ struct unit_math {
         if (c.batch % PER_PIECE == 0) {
             if (c.batch)
                 c.at = behind(r, c.at, c.step);
-            barrier_await(&r.s->full[c.at.slot], c.at.phase, r.s->until);
+            await_piece(r, c.at);
             c.from = r.slot + c.at.slot * SLOT + lane * 16;
         }
 #pragma unroll

@@ -20,7 +20,7 @@ struct ring_shared {
     uint2 list[QR_DECODE_LIST]; // of a layer
     cut_unit cut[QR_DECODE_CUT_UNITS];
     qr_decode_layer layer[QR_DECODE_LAYERS];
-    uint64_t full[MAX_SLOTS], empty[MAX_SLOTS];
+    uint64_t full[2][MAX_SLOTS], empty[MAX_SLOTS]; // full: of even and odd turns
     qr_decode_share share;
     int layer_pieces, head_pieces;
     int units[QR_DECODE_STAGES];            // of the block
@@ -37,10 +37,11 @@ struct ring {
     int n_slot;
 };
 
-// A place in the ring, and the turn's parity there.
+// A place in the ring, and which of four turns of the ring. A warp may ask for a piece while the one before it in that slot is still to
+// come: had both turns one barrier, its phase's parity would be that of two turns ago.
 struct ring_place {
     int slot;
-    uint32_t phase;
+    uint32_t turn;
 };
 
 static __device__ inline int pieces_of(int tiles)
@@ -54,9 +55,14 @@ static __device__ inline ring_place behind(const ring &r, ring_place at, int n)
     at.slot += n;
     while (at.slot >= r.n_slot) {
         at.slot -= r.n_slot;
-        at.phase ^= 1;
+        at.turn = (at.turn + 1) % 4;
     }
     return at;
+}
+
+static __device__ inline void await_piece(const ring &r, ring_place at)
+{
+    barrier_await(&r.s->full[at.turn % 2][at.slot], at.turn / 2, r.s->until);
 }
 
 // Sequence by sequence, KV head by KV head, cut by cut.

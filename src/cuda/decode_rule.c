@@ -81,7 +81,8 @@ static enum qr_status check_sizes(const struct match *m)
     const struct qr_plan *plan = m->plan;
     if (!qr_cu_decode_has((int)plan->head_dim))
         return qr_fail(m->err, QR_UNSUPPORTED, "heads of %u: it has 64 and 128", plan->head_dim);
-    if (plan->n_embd > 2048 || plan->n_embd <= 256 || plan->n_embd % 64) /* norm.cu sums up to 256 columns in another order */
+    if (plan->n_embd > 2048 || plan->n_embd <= 256 ||
+        plan->n_embd % 64) /* norm.cu sums up to 256 columns in another order */
         return qr_fail(m->err, QR_UNSUPPORTED, "a width of %u: it has multiples of 64 from 320 to 2048", plan->n_embd);
     if (plan->n_layer > QR_DECODE_LAYERS || plan->n_layer == 0)
         return qr_fail(m->err, QR_UNSUPPORTED, "%u layers: it has up to %d", plan->n_layer, QR_DECODE_LAYERS);

@@ -119,7 +119,7 @@ template <int HEAD_DIM> static __device__ __forceinline__ void run_math(decode_b
     for (int turn = 0; turn <= 4 * d.p.n_layer; turn++) {
         const int l = turn / 4, stage = l == d.p.n_layer ? QR_DECODE_HEAD : turn % 4;
         if (stage == QR_DECODE_O || stage == QR_DECODE_DOWN) {
-            meet_math(); // nobody waits for a piece while one a whole ring before it may be under way: docs/KERNELS.md
+            meet_math(); // sums and tokens of the stage before lie where this one's will
             for (int u = cuts[0]; stage == QR_DECODE_O && u < cuts[1]; u++)
                 attend<HEAD_DIM>(d, s, l, u, u == cuts[0]);
         } else {
@@ -179,7 +179,8 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, 1) decode_step(const __g
     ring_shared &r = s.ring;
     if (threadIdx.x == 0) {
         for (int i = 0; i < p.n_slot; i++) {
-            barrier_init(&r.full[i], 1);
+            barrier_init(&r.full[0][i], 1);
+            barrier_init(&r.full[1][i], 1);
             barrier_init(&r.empty[i], 1);
         }
         barrier_init_done();

@@ -206,10 +206,9 @@ static double strip_bytes(const struct qr_decode_args *a, int stage)
 
 /* Every strip once, in order; every block has some of gate and up, and no more of anything than a block holds; where `even`, no
  * block reads much more of a layer than its share. */
-static void check_shares(const struct qr_decode_args *a, int units, bool even)
+static void check_shares(const struct qr_decode_args *a, int units, double cut, bool even)
 {
     struct qr_decode_share *share = calloc((size_t)a->n_block, sizeof *share);
-    const double cut = 128 * 1024;
     assert_non_null(share);
     assert_true(qr_decode_share_out(a, units, cut, share));
     double total = 0, most = 0;
@@ -243,6 +242,7 @@ static void check_shares(const struct qr_decode_args *a, int units, bool even)
 
 static void shares(void **state)
 {
+    enum { CUT = 128 * 1024 }; /* bytes of 256 positions of a head of 128 */
     static const int sms[] = {108, 132, 148};
     (void)state;
     for (int i = 0; i < 3; i++) {
@@ -250,16 +250,19 @@ static void shares(void **state)
         struct qr_decode_args llama = sizes_of(2048, 3072, 2048, 8192, 128256, sms[i]);
         struct qr_decode_args smol = sizes_of(576, 960, 576, 1536, 49152, sms[i]);
         assert_int_equal(qwen.n_block, sms[i]);
-        check_shares(&qwen, 2, true);
+        struct qr_decode_args slim =
+            sizes_of(1536, 2048, 1536, 3200, 151936, sms[i]); /* a cut is far more than a block's share */
+        check_shares(&qwen, 2, CUT, true);
+        check_shares(&slim, 2, 8 * CUT, false);
         for (int units = 8; units < 400; units += 57) {
-            check_shares(&qwen, units, false);
-            check_shares(&llama, units, false);
-            check_shares(&smol, units, false);
+            check_shares(&qwen, units, CUT, false);
+            check_shares(&llama, units, CUT, false);
+            check_shares(&smol, units, CUT, false);
         }
     }
     struct qr_decode_args tiny = sizes_of(64, 192, 64, 192, 320, 132);
     assert_true(tiny.n_block < 132);
-    check_shares(&tiny, 3, false);
+    check_shares(&tiny, 3, CUT, false);
 }
 
 /* ---------------------------------------------------------------- the rule, which needs none either */
