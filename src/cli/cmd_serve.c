@@ -13,6 +13,7 @@
 #include "cli/session.h"
 #include "cli/ui.h"
 #include "server/serve.h"
+#include "text/utf8.h"
 
 static struct qr_server *_Atomic draining; /* for the signal handler: the server to drain; NULL: none */
 
@@ -149,7 +150,7 @@ static int serve(const struct cli_command *command, struct serve *v, const char 
 {
     struct qr_err err;
     struct qr_server *server;
-    if (is_open_to_all(v->host) && v->keys.n == 0 && !getenv("QUIRE_API_KEY"))
+    if (is_open_to_all(v->host) && v->keys.n == 0)
         fprintf(stderr, "note: %s is open to the network and asks for no key: see --api-key\n", v->host);
     raise_descriptors();
     if (qr_server_create(&v->options, &server, &err) != QR_OK)
@@ -225,6 +226,12 @@ int cmd_serve(const struct cli_command *command, int argc, char **argv)
     if (!model && !cli_default_model(fallback, sizeof fallback))
         return CLI_FAILED;
     model = model ? model : fallback;
+    for (size_t i = 0; i < v.keys.n; i++)
+        if (!v.keys.item[i][0])
+            return cli_usage_error(command, "--api-key is empty: give the key that clients must send, or leave it out");
+    for (size_t i = 0; i < v.names.n; i++)
+        if (!v.names.item[i][0] || qr_utf8_valid(v.names.item[i], strlen(v.names.item[i])) != strlen(v.names.item[i]))
+            return cli_usage_error(command, "--served-model-name must be a name in UTF-8");
     take_options(&v, model);
     if (v.tool_parser && strcmp(v.tool_parser, "auto") != 0) {
         v.options.has_tools = true;

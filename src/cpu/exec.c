@@ -96,7 +96,7 @@ static enum qr_status allocate(struct qr_cpu_exec *self, struct qr_err *err)
         {(void **)&self->sin, sizes->table, "sines"},
         {(void **)&self->cos_local, sizes->table_local, "cosines"},
         {(void **)&self->sin_local, sizes->table_local, "sines"},
-        {(void **)&self->kv.data, sizes->kv, "keys and values: lower the number of KV blocks"},
+        {(void **)&self->kv.data, sizes->kv, "keys and values: lower --max-model-len or --kv-cache-tokens"},
         {(void **)&self->span, sizes->spans, "weight spans"},
         {(void **)&self->op_span, sizes->ops, "weight spans"},
         {(void **)&self->item, sizes->items, "attention items"},

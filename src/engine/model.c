@@ -81,8 +81,8 @@ static enum qr_status open_text_only(struct qr_model *model, const char *path, c
     return text_of_gguf(model, path, o->chat_template, err);
 }
 
-/* The model as its headers tell it, for as long as it takes to see whether it fits. */
-static enum qr_status check_gpu(struct qr_model *model, const struct qr_engine_options *engine, struct qr_err *err)
+/* The model as its headers tell it, for as long as it takes to see whether the engine could be made and would fit. */
+static enum qr_status check_engine(struct qr_model *model, const struct qr_engine_options *engine, struct qr_err *err)
 {
     struct qr_model headers = {
         .path = model->path, .config = model->config, .source = model->source, .headers_only = true};
@@ -90,7 +90,7 @@ static enum qr_status check_gpu(struct qr_model *model, const struct qr_engine_o
     if (status == QR_OK)
         status = qr_arch_record(headers.weights, &headers.plan, err);
     if (status == QR_OK)
-        status = qr_setup_check_gpu(&headers, engine, err);
+        status = qr_setup_check(&headers, engine, err);
     qr_plan_free(headers.plan);
     qr_weights_free(headers.weights);
     return status;
@@ -105,7 +105,7 @@ static enum qr_status open_whole(struct qr_model *model, const char *path, const
     model->config = *qr_source_config(model->source);
     model->headers_only = o->config_only;
     if (o->engine && !o->config_only)
-        QR_TRY(check_gpu(model, o->engine, err));
+        QR_TRY(check_engine(model, o->engine, err));
     /* Before the weights: a tokenizer that quire cannot read is said at once, not after a minute of loading. */
     QR_TRY(qr_model_load_text(model, qr_source_dir(model->source), qr_source_gguf(model->source), o->chat_template,
                               !o->config_only, err));
@@ -129,6 +129,8 @@ enum qr_status qr_model_open(const char *path, const struct qr_model_options *op
     if (o->n_thread < 0 || o->n_thread > 256)
         return qr_fail(err, QR_INVALID, "n_thread is %d: it must lie within 1 and 256, or be 0 for all CPUs",
                        o->n_thread);
+    if (o->quantization && strcmp(o->quantization, "fp8") != 0 && strcmp(o->quantization, "none") != 0)
+        return qr_fail(err, QR_INVALID, "quantization is \"%.40s\": it must be fp8 or none", o->quantization);
     struct qr_model *m = calloc(1, sizeof(*m));
     if (m)
         m->path = strdup(path);

@@ -176,7 +176,7 @@ static enum qr_status fill_spec(void *ctx, struct qr_err *err)
     QR_TRY(read_text(gguf, "tokenizer.ggml.pre", &m->pre, err));
     QR_TRY(copy_pieces(gguf, "tokenizer.ggml.tokens", &m->token, &spec->n_token, &found, err));
     if (!m->model || !found)
-        return qr_fail(err, QR_NOTFOUND, "the GGUF file has no tokenizer: give token ids in place of text");
+        return qr_fail(err, QR_NOTFOUND, "the GGUF file has no tokenizer: give token ids in place of text (--prompt-ids)");
     QR_TRY(read_token_types(gguf, spec->n_token, &m->type, err));
     QR_TRY(copy_pieces(gguf, "tokenizer.ggml.merges", &m->merge, &spec->n_merge, &found, err));
     spec->merges_missing = !found;
@@ -219,7 +219,7 @@ static enum qr_status no_tokenizer(const char *dir, struct qr_err *err)
     bool pieces =
         (size_t)snprintf(path, sizeof path, "%s/tokenizer.model", dir) < sizeof path && access(path, R_OK) == 0;
     return qr_fail(
-        err, QR_NOTFOUND, "there is no tokenizer.json in %.200s%s: give token ids in place of text", dir,
+        err, QR_NOTFOUND, "there is no tokenizer.json in %.200s%s: give token ids in place of text (--prompt-ids)", dir,
         pieces ? ", and its tokenizer.model is not read (transformers' AutoTokenizer makes the one from the other)"
                : "");
 }
@@ -241,7 +241,7 @@ static enum qr_status load_tokenizer(struct qr_model *model, const char *dir, co
     }
     if (dir)
         return no_tokenizer(dir, err);
-    return qr_fail(err, QR_NOTFOUND, "%.200s has no tokenizer: give token ids in place of text", model->path);
+    return qr_fail(err, QR_NOTFOUND, "%.200s has no tokenizer: give token ids in place of text (--prompt-ids)", model->path);
 }
 
 /* ---------------------------------------------------------------- chat template */

@@ -251,15 +251,10 @@ enum qr_status qr_setup_make(const struct qr_model *model, const struct qr_engin
     return status;
 }
 
-enum qr_status qr_setup_check_gpu(const struct qr_model *headers, const struct qr_engine_options *options,
-                                  struct qr_err *err)
+enum qr_status qr_setup_check(const struct qr_model *headers, const struct qr_engine_options *options,
+                              struct qr_err *err)
 {
     struct qr_setup setup;
-    int n_gpu;
-    if (options && options->device && strcmp(options->device, "cpu") == 0)
-        return QR_OK;
-    if (qr_cuda_count(&n_gpu, NULL) != QR_OK)
-        return QR_OK; /* whether that is wrong is said when an engine is made */
     QR_TRY(qr_setup_make(headers, options, &setup, err));
     qr_setup_free(&setup);
     return QR_OK;

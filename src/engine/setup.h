@@ -24,8 +24,8 @@ struct qr_setup {
 /* options NULL: all defaults. */
 enum qr_status qr_setup_make(const struct qr_model *model, const struct qr_engine_options *options,
                              struct qr_setup *setup, struct qr_err *err);
-/* Before weights are read: is there a GPU that would be used but could not hold them? options NULL: all defaults. */
-enum qr_status qr_setup_check_gpu(const struct qr_model *headers, const struct qr_engine_options *options,
-                                  struct qr_err *err);
+/* Before weights are read: what qr_setup_make would refuse, from a model's headers. options NULL: all defaults. */
+enum qr_status qr_setup_check(const struct qr_model *headers, const struct qr_engine_options *options,
+                              struct qr_err *err);
 void qr_setup_free(struct qr_setup *setup); /* a zeroed struct is fine */
 #endif

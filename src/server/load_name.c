@@ -9,19 +9,24 @@
 
 enum { MOST = 1 << 20, WAIT_S = 10 };
 
-static int connect_to(const char *host, int port)
+/* A connected descriptor; -1: err says why there is none. */
+static int connect_to(const char *host, int port, struct qr_err *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
     struct timeval wait = {.tv_sec = WAIT_S};
     char service[12];
     int fd = -1;
     snprintf(service, sizeof service, "%d", port);
-    if (getaddrinfo(host, service, &hints, &list) != 0)
+    int code = getaddrinfo(host, service, &hints, &list);
+    if (code != 0) {
+        qr_fail(err, QR_NOTFOUND, "the host '%s' has no address: %s", host, gai_strerror(code));
         return -1;
+    }
     for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
         fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) != 0 ||
                         connect(fd, a->ai_addr, a->ai_addrlen) != 0)) {
+            qr_fail_errno(err, "cannot connect to %s port %d", host, port);
             close(fd);
             fd = -1;
         }
@@ -52,9 +57,9 @@ enum qr_status qr_load_model_name(const char *host, int port, const char *api_ke
                                   struct qr_err *err)
 {
     struct qr_buf answer;
-    int fd = connect_to(host, port);
+    int fd = connect_to(host, port, err);
     if (fd < 0)
-        return qr_fail_errno(err, "cannot connect to %s port %d", host, port);
+        return QR_IO;
     qr_buf_init(&answer, MOST);
     bool ok = ask(fd, host, port, api_key, &answer);
     close(fd);

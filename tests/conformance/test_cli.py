@@ -40,6 +40,24 @@ def test_a_wrong_key_of_a_config_file_is_told_with_its_line(quire, tmp_path):
     assert done.returncode == 2 and f"{path} line 3: unknown option --prot: did you mean --port?" in done.stderr.decode()
 
 
+@pytest.mark.parametrize("option, value", [("--api-key", ""), ("--served-model-name", ""), ("--served-model-name", "\udcff")])
+def test_a_server_is_given_no_empty_key_or_name(quire, option, value):
+    done = quire.run("serve", option, value, check=False)
+    assert done.returncode == 2 and f"error: {option} " in done.stderr.decode()
+
+
+def test_an_empty_key_of_the_environment_is_none(quire):
+    """No address of documentation's network can be listened on, so the server ends behind its note."""
+    for key, noted in (("", True), ("secret", False)):
+        done = quire.run("serve", "dummy:tiny-llama", "--host", "192.0.2.1", env={"QUIRE_API_KEY": key}, check=False)
+        assert done.returncode == 1 and ("asks for no key" in done.stderr.decode()) == noted
+
+
+def test_a_host_without_an_address_is_told(quire):
+    said = quire.run("bench", "serve", "--url", "http://nope.invalid:80", check=False).stderr.decode()
+    assert "'nope.invalid' has no address" in said
+
+
 @pytest.mark.parametrize("option", ["--model", "-m"])
 def test_who_names_the_model_with_an_option_is_told_how(quire, option):
     done = quire.run("serve", option, "x.gguf", check=False)

@@ -329,6 +329,13 @@ static void without_a_tokenizer(void **state)
     qr_model_close(model);
 }
 
+static bool count_loading(void *ctx, uint64_t done, uint64_t total)
+{
+    (void)done, (void)total;
+    ++*(int *)ctx;
+    return true;
+}
+
 static void options_that_cannot_be(void **state)
 {
     struct qr_model *model = open_model("dummy:tiny-llama", NULL), *none;
@@ -366,6 +373,11 @@ static void options_that_cannot_be(void **state)
         assert_null(engine);
         if (!strstr(err.message, bad[i].word))
             fail_msg("'%s' does not name %s", err.message, bad[i].word);
+        /* and before any weight is read, where they are known by then */
+        int n_read = 0;
+        struct qr_model_options early = {.engine = &bad[i].o, .progress = count_loading, .progress_ctx = &n_read};
+        assert_int_equal(qr_model_open("dummy:tiny-llama", &early, &none, &err), bad[i].status);
+        assert_true(n_read == 0 && strstr(err.message, bad[i].word));
     }
     /* max_model_len left open follows what is asked for the cache */
     struct qr_engine_options o = {.kv_cache_tokens = 1000, .fuse_mask = -1};
@@ -378,6 +390,8 @@ static void options_that_cannot_be(void **state)
     assert_int_equal(qr_model_open("/nowhere/x.gguf", NULL, &none, &err), QR_NOTFOUND);
     assert_int_equal(qr_model_open("dummy:gpt-9", NULL, &none, &err), QR_NOTFOUND);
     struct qr_model_options m = {.n_thread = -3};
+    assert_int_equal(qr_model_open("dummy:tiny-llama", &m, &none, &err), QR_INVALID);
+    m = (struct qr_model_options){.quantization = "q3", .tokenizer_only = true};
     assert_int_equal(qr_model_open("dummy:tiny-llama", &m, &none, &err), QR_INVALID);
     m = (struct qr_model_options){.tokenizer_only = true};
     assert_int_equal(qr_model_open("/nowhere", &m, &none, &err), QR_NOTFOUND);
