@@ -11,12 +11,13 @@ static json_t *config_json(const struct qr_config *c)
     json_t *eos = json_array();
     for (int i = 0; i < c->n_eos; i++)
         json_array_append_new(eos, json_integer(c->eos[i]));
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:b, s:b, s:b, s:i, s:s, s:f, s:i, s:o}",
-                     "name", c->name, "arch", qr_arch_name(c->arch), "n_layer", c->n_layer, "n_embd", c->n_embd,
-                     "n_head", c->n_head, "n_kv_head", c->n_kv_head, "head_dim", c->head_dim, "n_ff", c->n_ff,
-                     "n_vocab", c->n_vocab, "max_len", c->max_len, "norm_eps", (double)c->norm_eps, "tie_embd",
-                     c->tie_embd, "qkv_bias", c->qkv_bias, "qk_norm", c->qk_norm, "window", c->window, "rope",
-                     qr_rope_kind_name(c->rope.kind), "rope_theta", c->rope.theta, "bos", c->bos, "eos", eos);
+    return json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:b, s:b, s:b, s:i, s:s, s:f, s:i, s:i, s:o}", "name",
+        c->name, "arch", qr_arch_name(c->arch), "n_layer", c->n_layer, "n_embd", c->n_embd, "n_head", c->n_head,
+        "n_kv_head", c->n_kv_head, "head_dim", c->head_dim, "n_ff", c->n_ff, "n_vocab", c->n_vocab, "max_len",
+        c->max_len, "norm_eps", (double)c->norm_eps, "tie_embd", c->tie_embd, "qkv_bias", c->qkv_bias, "qk_norm",
+        c->qk_norm, "window", c->window, "rope", qr_rope_kind_name(c->rope.kind), "rope_theta", c->rope.theta,
+        "rope_dim", qr_config_rope_dim(c), "bos", c->bos, "eos", eos);
 }
 
 /* Parameters and bytes as they lie in the file. */
@@ -70,8 +71,11 @@ static void print_config(const struct qr_config *c)
            qr_arch_name(c->arch), c->n_layer, c->n_embd, c->n_head, c->n_kv_head, c->head_dim, c->n_ff, c->n_vocab,
            c->tie_embd ? ", head tied to the embedding" : "", c->max_len);
     bool scaled = c->rope.kind != QR_ROPE_DEFAULT;
-    printf("  rope          theta %g%s%s%s\n", c->rope.theta, scaled ? ", " : "",
+    printf("  rope          theta %g%s%s%s", c->rope.theta, scaled ? ", " : "",
            scaled ? qr_rope_kind_name(c->rope.kind) : "", scaled ? " scaling" : "");
+    if (qr_config_rope_dim(c) != c->head_dim)
+        printf(", %d of a head's %d numbers turn", qr_config_rope_dim(c), c->head_dim);
+    putchar('\n');
     if (c->qkv_bias || c->qk_norm || c->window)
         printf("  attention     %s%s%s%s%s\n", c->qkv_bias ? "q, k, v with bias" : "",
                c->qkv_bias && (c->qk_norm || c->window) ? ", " : "", c->qk_norm ? "q, k norms" : "",

@@ -53,6 +53,11 @@ def test_an_empty_key_of_the_environment_is_none(quire):
         assert done.returncode == 1 and ("asks for no key" in done.stderr.decode()) == noted
 
 
+def test_info_says_how_much_of_a_head_turns(quire):
+    assert "12 of a head's 16 numbers turn" in quire.text("info", "dummy:tiny-phi4")
+    assert "turn" not in quire.text("info", "dummy:tiny-phi3").split("tensors")[0]
+
+
 def test_a_host_without_an_address_is_told(quire):
     said = quire.run("bench", "serve", "--url", "http://nope.invalid:80", check=False).stderr.decode()
     assert "'nope.invalid' has no address" in said
