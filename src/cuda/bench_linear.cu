@@ -58,7 +58,7 @@ extern "C" cudaError_t qr_cu_bench_linear(qr_cu_bench *b, int i, qr_bench_row *r
     TRY_CUDA(check(b, a, &row->error));
     if (b->peer) {
         peer_product product(*b->peer, rows, k, n);
-        if (product.found)
+        if (product.product)
             TRY_CUDA(bench_time(b, &row->peer, [&](int turn) {
                 return product.run(b->memory + (size_t)(turn % copies) * bytes, b->in, b->out, b->on.stream);
             }));

@@ -3,16 +3,29 @@
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
-#include "cuda/bench_run.h"
+#if __has_include(<cublasLt.h>)
+#include <cublasLt.h>
 
-#ifdef QR_HAS_PEER
-template <class F> static F *symbol(const qr_cu_peer &peer, F *, const char *name)
+struct qr_cu_peer {
+    void *lib;
+    cublasLtHandle_t handle;
+    void *work;
+};
+struct qr_cu_product {
+    const qr_cu_peer *peer;
+    cublasLtMatmulDesc_t op;
+    cublasLtMatrixLayout_t w, x, y;
+    cublasLtMatmulHeuristicResult_t choice;
+};
+
+static const size_t WORK = 64 << 20;
+static const char *const LIBRARY[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
+
+template <class F> static F *symbol(const qr_cu_peer *peer, F *, const char *name)
 {
-    return (F *)dlsym(peer.lib, name);
+    return (F *)dlsym(peer->lib, name);
 }
 #define PEER(peer, f) symbol(peer, f, #f)
-
-static const char *const LIBRARY[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
 
 extern "C" qr_cu_peer *qr_cu_peer_open(char name[32])
 {
@@ -24,10 +37,10 @@ extern "C" qr_cu_peer *qr_cu_peer_open(char name[32])
         free(p);
         return nullptr;
     }
-    auto create = PEER(*p, cublasLtCreate);
-    auto version = PEER(*p, cublasLtGetVersion);
-    if (!create || !version || create((cublasLtHandle_t *)&p->handle) != CUBLAS_STATUS_SUCCESS ||
-        cudaMalloc(&p->work, qr_cu_peer::WORK) != cudaSuccess) {
+    auto create = PEER(p, cublasLtCreate);
+    auto version = PEER(p, cublasLtGetVersion);
+    if (!create || !version || create(&p->handle) != CUBLAS_STATUS_SUCCESS ||
+        cudaMalloc(&p->work, WORK) != cudaSuccess) {
         cudaGetLastError();
         qr_cu_peer_close(p);
         return nullptr;
@@ -43,47 +56,59 @@ extern "C" void qr_cu_peer_close(qr_cu_peer *p)
     if (!p)
         return;
     if (p->handle)
-        PEER(*p, cublasLtDestroy)((cublasLtHandle_t)p->handle);
+        PEER(p, cublasLtDestroy)(p->handle);
     cudaFree(p->work);
     free(p); // the library stays: it does not like to be closed
 }
 
-peer_product::peer_product(const qr_cu_peer &from, int rows, int k, int n) : peer(from)
+extern "C" qr_cu_product *qr_cu_product_make(const qr_cu_peer *peer, int rows, int k, int n)
 {
+    qr_cu_product *p = (qr_cu_product *)calloc(1, sizeof *p);
     cublasLtMatmulPreference_t want = nullptr;
     cublasOperation_t turned = CUBLAS_OP_T;
-    size_t work = qr_cu_peer::WORK;
     int n_found = 0;
-    PEER(peer, cublasLtMatmulDescCreate)(&op, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    PEER(peer, cublasLtMatmulDescSetAttribute)(op, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof turned);
-    PEER(peer, cublasLtMatrixLayoutCreate)(&w, CUDA_R_16BF, k, rows, k);
-    PEER(peer, cublasLtMatrixLayoutCreate)(&x, CUDA_R_16BF, k, n, k);
-    PEER(peer, cublasLtMatrixLayoutCreate)(&y, CUDA_R_32F, rows, n, rows);
+    if (!p)
+        return nullptr;
+    p->peer = peer;
+    PEER(peer, cublasLtMatmulDescCreate)(&p->op, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    PEER(peer, cublasLtMatmulDescSetAttribute)(p->op, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof turned);
+    PEER(peer, cublasLtMatrixLayoutCreate)(&p->w, CUDA_R_16BF, k, rows, k);
+    PEER(peer, cublasLtMatrixLayoutCreate)(&p->x, CUDA_R_16BF, k, n, k);
+    PEER(peer, cublasLtMatrixLayoutCreate)(&p->y, CUDA_R_32F, rows, n, rows);
     PEER(peer, cublasLtMatmulPreferenceCreate)(&want);
     PEER(peer, cublasLtMatmulPreferenceSetAttribute)
-    (want, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &work, sizeof work);
+    (want, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &WORK, sizeof WORK);
     PEER(peer, cublasLtMatmulAlgoGetHeuristic)
-    ((cublasLtHandle_t)peer.handle, op, w, x, y, y, want, 1, &choice, &n_found);
+    (peer->handle, p->op, p->w, p->x, p->y, p->y, want, 1, &p->choice, &n_found);
     PEER(peer, cublasLtMatmulPreferenceDestroy)(want);
-    found = n_found > 0;
+    if (n_found > 0)
+        return p;
+    qr_cu_product_free(p);
+    return nullptr;
 }
 
-peer_product::~peer_product()
+extern "C" void qr_cu_product_free(qr_cu_product *p)
 {
-    for (cublasLtMatrixLayout_t layout : {w, x, y})
-        PEER(peer, cublasLtMatrixLayoutDestroy)(layout);
-    PEER(peer, cublasLtMatmulDescDestroy)(op);
+    if (!p)
+        return;
+    for (cublasLtMatrixLayout_t layout : {p->w, p->x, p->y})
+        if (layout)
+            PEER(p->peer, cublasLtMatrixLayoutDestroy)(layout);
+    if (p->op)
+        PEER(p->peer, cublasLtMatmulDescDestroy)(p->op);
+    free(p);
 }
 
-cudaError_t peer_product::run(const void *a, const void *b, void *c, cudaStream_t stream) const
+extern "C" cudaError_t qr_cu_product_run(const qr_cu_product *p, const void *w, const void *x, void *y,
+                                         cudaStream_t stream)
 {
     const float one = 1, zero = 0;
-    return PEER(peer, cublasLtMatmul)((cublasLtHandle_t)peer.handle, op, &one, a, w, b, x, &zero, c, y, c, y,
-                                      &choice.algo, peer.work, qr_cu_peer::WORK, stream) == CUBLAS_STATUS_SUCCESS
+    return PEER(p->peer, cublasLtMatmul)(p->peer->handle, p->op, &one, w, p->w, x, p->x, &zero, y, p->y, y, p->y,
+                                         &p->choice.algo, p->peer->work, WORK, stream) == CUBLAS_STATUS_SUCCESS
                ? cudaSuccess
                : cudaErrorUnknown;
 }
-#else
+#else // a toolkit without its header
 extern "C" qr_cu_peer *qr_cu_peer_open(char name[32])
 {
     name[0] = 0;
@@ -92,13 +117,14 @@ extern "C" qr_cu_peer *qr_cu_peer_open(char name[32])
 extern "C" void qr_cu_peer_close(qr_cu_peer *)
 {
 }
-peer_product::peer_product(const qr_cu_peer &, int, int, int)
+extern "C" qr_cu_product *qr_cu_product_make(const qr_cu_peer *, int, int, int)
+{
+    return nullptr;
+}
+extern "C" void qr_cu_product_free(qr_cu_product *)
 {
 }
-peer_product::~peer_product()
-{
-}
-cudaError_t peer_product::run(const void *, const void *, void *, cudaStream_t) const
+extern "C" cudaError_t qr_cu_product_run(const qr_cu_product *, const void *, const void *, void *, cudaStream_t)
 {
     return cudaErrorNotSupported;
 }

@@ -21,7 +21,7 @@ struct peer_blas {
         if (!peer)
             return 0;
         peer_product product(*peer, rows, K, T);
-        bool fine = product.found;
+        bool fine = product.product != nullptr;
         double t = !fine ? 0 : graph_us(launches, [&](int i, cudaStream_t s) {
             fine &= product.run(w + (size_t)(i % copies) * rows * K, x, y, s) == cudaSuccess;
         });
