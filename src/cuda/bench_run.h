@@ -9,7 +9,6 @@
 extern "C" {
 #endif
 
-enum { QR_CU_BENCH_TOKENS = 4096 };          /* at most, of a case */
 #define QR_CU_BENCH_MEMORY ((size_t)1 << 30) /* of weights or pages: more than a cache holds */
 #define QR_CU_BENCH_BUFFER ((size_t)320 << 20)
 

@@ -64,6 +64,7 @@ static enum qr_status open_text_only(struct qr_model *model, const char *path, c
                                      struct qr_err *err)
 {
     struct stat st;
+    QR_TRY(qr_quantise_check(o->quantization, err));
     name_after_path(model);
     if (strncmp(path, "dummy:", 6) == 0)
         return qr_model_load_text(model, NULL, NULL, o->chat_template, true, err);
@@ -129,8 +130,6 @@ enum qr_status qr_model_open(const char *path, const struct qr_model_options *op
     if (o->n_thread < 0 || o->n_thread > 256)
         return qr_fail(err, QR_INVALID, "n_thread is %d: it must lie within 1 and 256, or be 0 for all CPUs",
                        o->n_thread);
-    if (o->quantization && strcmp(o->quantization, "fp8") != 0 && strcmp(o->quantization, "none") != 0)
-        return qr_fail(err, QR_INVALID, "quantization is \"%.40s\": it must be fp8 or none", o->quantization);
     struct qr_model *m = calloc(1, sizeof(*m));
     if (m)
         m->path = strdup(path);

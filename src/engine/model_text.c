@@ -176,7 +176,8 @@ static enum qr_status fill_spec(void *ctx, struct qr_err *err)
     QR_TRY(read_text(gguf, "tokenizer.ggml.pre", &m->pre, err));
     QR_TRY(copy_pieces(gguf, "tokenizer.ggml.tokens", &m->token, &spec->n_token, &found, err));
     if (!m->model || !found)
-        return qr_fail(err, QR_NOTFOUND, "the GGUF file has no tokenizer: give token ids in place of text (--prompt-ids)");
+        return qr_fail(err, QR_NOTFOUND,
+                       "the GGUF file has no tokenizer: give token ids in place of text (--prompt-ids)");
     QR_TRY(read_token_types(gguf, spec->n_token, &m->type, err));
     QR_TRY(copy_pieces(gguf, "tokenizer.ggml.merges", &m->merge, &spec->n_merge, &found, err));
     spec->merges_missing = !found;
@@ -241,7 +242,8 @@ static enum qr_status load_tokenizer(struct qr_model *model, const char *dir, co
     }
     if (dir)
         return no_tokenizer(dir, err);
-    return qr_fail(err, QR_NOTFOUND, "%.200s has no tokenizer: give token ids in place of text (--prompt-ids)", model->path);
+    return qr_fail(err, QR_NOTFOUND, "%.200s has no tokenizer: give token ids in place of text (--prompt-ids)",
+                   model->path);
 }
 
 /* ---------------------------------------------------------------- chat template */

@@ -36,6 +36,7 @@ void qr_source_close(struct qr_source *source);
 /* Matrices become FP8 at load, the embedding among them. how: "fp8"; NULL or "none": they stay as they are. QR_INVALID: another
  * word; QR_UNSUPPORTED: they are quantised already, or their rows are no multiple of a block. */
 enum qr_status qr_source_quantise(struct qr_source *source, const char *how, struct qr_err *err);
+enum qr_status qr_quantise_check(const char *how, struct qr_err *err); /* the word alone */
 /* *path: the GGUF file that a directory without safetensors holds, malloc'ed; NULL where it holds none. Several, other
  * than the parts of one: QR_INVALID. */
 enum qr_status qr_source_gguf_inside(const char *dir, char **path, struct qr_err *err);

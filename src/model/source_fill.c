@@ -134,14 +134,20 @@ enum qr_status qr_source_finish(struct qr_source *source, struct qr_err *err)
     return check_agreement(source, err);
 }
 
+enum qr_status qr_quantise_check(const char *how, struct qr_err *err)
+{
+    if (how && strcmp(how, "none") != 0 && strcmp(how, "fp8") != 0)
+        return qr_fail(err, QR_INVALID, "quantization is \"%.40s\": it must be fp8 or none", how);
+    return QR_OK;
+}
+
 enum qr_status qr_source_quantise(struct qr_source *source, const char *how, struct qr_err *err)
 {
     const uint32_t block = qr_dtype_info(QR_FP8)->block;
 
+    QR_TRY(qr_quantise_check(how, err));
     if (!how || strcmp(how, "none") == 0)
         return QR_OK;
-    if (strcmp(how, "fp8") != 0)
-        return qr_fail(err, QR_INVALID, "quantization is \"%.40s\": it must be fp8 or none", how);
     for (uint64_t i = 0; i < source->n_tensor; i++) {
         struct qr_source_tensor *tensor = &source->tensor[i];
 

@@ -7,7 +7,6 @@
 #include <http_parser.h>
 #include <jansson.h>
 #include <math.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -337,28 +336,17 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+/* Of a connection that is closed again: each request makes its own. */
 static enum qr_status find_address(struct load *l, struct qr_err *err)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
-    char service[12];
-    snprintf(service, sizeof service, "%d", l->options->port);
-    int code = getaddrinfo(l->options->host, service, &hints, &list);
-    if (code != 0)
-        return qr_fail(err, QR_NOTFOUND, "the host '%s' has no address: %s", l->options->host, gai_strerror(code));
-    enum qr_status status = QR_NOTFOUND;
-    for (const struct addrinfo *a = list; a && status != QR_OK; a = a->ai_next) { /* the first that is listened on */
-        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0 || connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
-            status = qr_fail_errno(err, "cannot connect to %s port %d", l->options->host, l->options->port);
-        } else {
-            memcpy(&l->address, a->ai_addr, a->ai_addrlen);
-            l->n_address = (int)a->ai_addrlen;
-            status = QR_OK;
-        }
-        if (fd >= 0)
-            evutil_closesocket(fd);
-    }
-    freeaddrinfo(list);
+    socklen_t n = sizeof l->address;
+    enum qr_status status = QR_OK;
+    int fd;
+    QR_TRY(qr_load_connect(l->options->host, l->options->port, &fd, err));
+    if (getpeername(fd, (struct sockaddr *)&l->address, &n) != 0)
+        status = qr_fail_errno(err, "cannot connect to %s port %d", l->options->host, l->options->port);
+    l->n_address = (int)n;
+    evutil_closesocket(fd);
     return status;
 }
 

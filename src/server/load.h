@@ -42,6 +42,8 @@ struct qr_load_gaps { /* all gaps between pieces of text, seconds */
 /* Fills result [n_request], and *gaps unless it is NULL. Errors of single requests stand in their results. */
 enum qr_status qr_load_run(const struct qr_load_options *options, struct qr_load_result *result,
                            struct qr_load_gaps *gaps, struct qr_err *err);
+/* A connected socket in *fd, the caller's to close; -1 where there is none. */
+enum qr_status qr_load_connect(const char *host, int port, int *fd, struct qr_err *err);
 /* The first name of the server's /v1/models. */
 enum qr_status qr_load_model_name(const char *host, int port, const char *api_key, char *name, size_t room,
                                   struct qr_err *err);

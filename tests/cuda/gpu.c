@@ -110,12 +110,13 @@ void gpu_errors(const struct model *model, const int32_t *token, int n, int n_de
     free(got);
 }
 
-void heads_write(const char *shape, int n_head, int n_kv_head, int head_dim, const char *path)
+void heads_write(const char *shape, int n_embd, int n_head, int n_kv_head, int head_dim, const char *path)
 {
     struct qr_config config;
     struct qr_err err;
     if (qr_config_from_shape(shape, &config, &err) != QR_OK)
         fail_msg("%s", err.message);
+    config.n_embd = n_embd ? n_embd : config.n_embd;
     config.n_head = n_head;
     config.n_kv_head = n_kv_head;
     config.head_dim = head_dim;

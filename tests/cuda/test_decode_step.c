@@ -18,37 +18,15 @@
 #include "cuda/decode_host.h"
 #endif
 
-enum { MAX_TOKEN = RUNNER_MAX_LEN, MOST = 8 };
+enum { MAX_TOKEN = RUNNER_MAX_LEN, MOST = 8, WIDTH = 320 }; /* WIDTH: the least of which the kernel takes models */
 
 static int32_t token[RUNNER_MAX_SEQ][MAX_TOKEN];
 
-/* A tiny model of a shape, as wide as the kernel wants it. */
-static void write_model(const char *shape, int n_head, int n_kv_head, int head_dim, const char *path)
-{
-    struct qr_config config;
-    struct qr_err err;
-    if (qr_config_from_shape(shape, &config, &err) != QR_OK)
-        fail_msg("%s", err.message);
-    config.n_embd = 320;
-    config.n_head = n_head;
-    config.n_kv_head = n_kv_head;
-    config.head_dim = head_dim;
-    if (qr_config_check(&config, &err) != QR_OK ||
-        qr_synth_write(&config, 1, QR_BF16, path, 0, false, NULL, NULL, &err) != QR_OK)
-        fail_msg("%s", err.message);
-}
-
 static void open_with(struct runner *r, const struct model *model, bool graphs)
 {
-    struct qr_err err;
-    struct setting host = {.mask = QR_FUSE_ALL, .isa = QR_ISA_C, .n_thread = 2, .kv_type = QR_F32};
-    struct qr_exec_limits limits = gpu_limits(QR_BF16);
+    struct setting setting = {.mask = QR_FUSE_ALL, .n_thread = 2, .kv_type = QR_BF16};
     struct qr_cuda_options options = {.graphs = graphs, .few = MOST, .logits = true}; /* also where graphs are faster */
-    runner_open(r, model, host);
-    qr_exec_destroy(r->exec);
-    r->exec = NULL;
-    if (qr_cuda_exec_create(r->plan, &limits, &options, r->pool, &r->exec, &err) != QR_OK)
-        fail_msg("CUDA executor: %s", err.message);
+    gpu_open_as(r, model, setting, &options);
 }
 
 /* Prompts in chunks, then n_decode steps of one token of each. */
@@ -116,7 +94,7 @@ static void compare_shapes(void **state, const char *shape, int n_head, int n_kv
     static const int alone[] = {530}, some[] = {300, 21, 257, 64, 513, 18};
     need_gpu();
     const char *path = tmp_path(state, "model.gguf");
-    write_model(shape, n_head, n_kv_head, head_dim, path);
+    heads_write(shape, WIDTH, n_head, n_kv_head, head_dim, path);
     compare(path, alone, 1, 24);
     for (int n = 2; n <= 6; n += 2)
         compare(path, some, n, 12);
@@ -145,7 +123,7 @@ static void after_others(void **state)
     float *first = NULL;
     need_gpu();
     const char *path = tmp_path(state, "model.gguf");
-    write_model("tiny-qwen3", 12, 2, 128, path);
+    heads_write("tiny-qwen3", WIDTH, 12, 2, 128, path);
     model_open(&model, path);
     random_tokens(token[0], 100, model.n_vocab, 9);
     random_tokens(token[1], 40, model.n_vocab, 10);

@@ -29,13 +29,13 @@ static void compare(void **state, const char *shape, enum qr_dtype type, enum qr
     snprintf(name, sizeof name, "%s-%s.gguf", shape, qr_dtype_info(type)->name);
     const char *path = tmp_path(state, name);
     if (strcmp(shape, "heads-128") == 0)
-        heads_write("tiny-qwen3", 12, 2, 128, path);
+        heads_write("tiny-qwen3", 0, 12, 2, 128, path);
     else if (strcmp(shape, "heads-64") == 0)
-        heads_write("tiny-qwen3", 9, 3, 64, path);
+        heads_write("tiny-qwen3", 0, 9, 3, 64, path);
     else if (strcmp(shape, "heads-96") == 0)
-        heads_write("tiny-llama", 4, 4, 96, path);
+        heads_write("tiny-llama", 0, 4, 4, 96, path);
     else if (strcmp(shape, "heads-256") == 0)
-        heads_write("tiny-gemma2", 4, 1, 256, path);
+        heads_write("tiny-gemma2", 0, 4, 1, 256, path);
     else
         model_write(shape, type, path);
     model_open(&model, path);

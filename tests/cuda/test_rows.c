@@ -112,7 +112,7 @@ static void head_128(void **state)
 {
     const char *path = tmp_path(state, "heads.gguf");
     need_gpu();
-    heads_write("tiny-qwen3", 12, 2, 128, path);
+    heads_write("tiny-qwen3", 0, 12, 2, 128, path);
     all_ways("12 heads of 128 on 2", path, QR_FUSE_ALL, QR_BF16);
     all_ways("12 heads of 128 on 2", path, 0, QR_F16);
 }
@@ -121,7 +121,7 @@ static void head_64(void **state)
 {
     const char *path = tmp_path(state, "heads.gguf");
     need_gpu();
-    heads_write("tiny-qwen3", 9, 3, 64, path);
+    heads_write("tiny-qwen3", 0, 9, 3, 64, path);
     all_ways("9 heads of 64 on 3", path, QR_FUSE_ALL, QR_BF16);
 }
 
@@ -129,10 +129,10 @@ static void head_96_and_256(void **state)
 {
     const char *path = tmp_path(state, "heads-96.gguf");
     need_gpu();
-    heads_write("tiny-llama", 4, 4, 96, path);
+    heads_write("tiny-llama", 0, 4, 4, 96, path);
     all_ways("4 heads of 96", path, QR_FUSE_ALL, QR_BF16);
     path = tmp_path(state, "heads-256.gguf");
-    heads_write("tiny-gemma2", 4, 1, 256, path);
+    heads_write("tiny-gemma2", 0, 4, 1, 256, path);
     all_ways("4 heads of 256 on 1", path, QR_FUSE_ALL, QR_BF16);
 }
 
@@ -140,10 +140,10 @@ static void fp8(void **state)
 {
     const char *path = tmp_path(state, "heads-128.gguf");
     need_gpu();
-    heads_write("tiny-qwen3", 12, 2, 128, path);
+    heads_write("tiny-qwen3", 0, 12, 2, 128, path);
     all_ways("12 heads of 128 on 2, fp8", path, QR_FUSE_ALL, QR_F8S);
     path = tmp_path(state, "heads-64.gguf");
-    heads_write("tiny-qwen3", 9, 3, 64, path);
+    heads_write("tiny-qwen3", 0, 9, 3, 64, path);
     all_ways("9 heads of 64 on 3, fp8", path, 0, QR_F8S);
 }
 
