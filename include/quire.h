@@ -53,7 +53,7 @@ struct qr_model_options {
     bool config_only;          /* read headers only: for qr_model_info */
     /* Not NULL: a model that an engine with these options could not run on its GPU is refused before weights are read. */
     const struct qr_engine_options *engine;
-    /* Called now and then while loading; return false to stop (QR_CANCELLED). */
+    /* Called every few hundred kilobytes of loading, in the thread that opens; return false to stop (QR_CANCELLED). */
     bool (*progress)(void *ctx, uint64_t bytes_done, uint64_t bytes_total);
     void *progress_ctx;
 };

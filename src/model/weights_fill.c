@@ -84,10 +84,18 @@ static uint64_t float_bytes(const struct qr_source_tensor *tensor)
     return line_up(tensor->n_col * sizeof(float));
 }
 
+/* Whom to tell how far loading is, and who may stop it. */
+struct told {
+    bool (*progress)(void *ctx, uint64_t done, uint64_t total);
+    void *ctx;
+    uint64_t done, total; /* bytes of tensors; done: of those before the item */
+};
+
 /* One matrix while all workers pack it. */
 struct packing {
     const struct qr_weights_build *build;
     const struct qr_weights_item *item;
+    struct told told;
     uint8_t *scratch; /* [n_worker, scratch_bytes]: 16 rows as in the file, and what quantise needs */
     uint64_t scratch_bytes;
     atomic_uint_fast64_t next; /* the next panel that nobody took */
@@ -151,6 +159,23 @@ static enum qr_status pack_panel(const struct packing *p, uint64_t panel, uint8_
     return QR_OK;
 }
 
+/* Only in the thread that loads. */
+static enum qr_status tell(const struct told *told, uint64_t more, struct qr_err *err)
+{
+    uint64_t done = told->done + more;
+    if (!told->progress || told->progress(told->ctx, done, told->total))
+        return QR_OK;
+    return qr_fail(err, QR_CANCELLED, "loading was stopped after %llu of %llu bytes", (unsigned long long)done,
+                   (unsigned long long)told->total);
+}
+
+static void fail(struct packing *p, const struct qr_err *err)
+{
+    if (!atomic_exchange(&p->failed, true))
+        p->error = *err;
+}
+
+/* Worker 0 is the thread that loads: it tells how far all are, before each of its groups. */
 static void pack_worker(void *ctx, int worker, int n_worker)
 {
     struct packing *p = ctx;
@@ -160,13 +185,16 @@ static void pack_worker(void *ctx, int worker, int n_worker)
     uint8_t *scratch = p->scratch + (uint64_t)worker * p->scratch_bytes;
     (void)n_worker;
     for (;;) {
+        struct qr_err err;
         uint64_t first = atomic_fetch_add(&p->next, group);
+        if (worker == 0 && first > 0 && first < n_panel &&
+            tell(&p->told, qr_row_bytes(tensor->type, tensor->n_col) * QR_PANEL_ROWS * first, &err) != QR_OK)
+            fail(p, &err);
         for (uint64_t panel = first; panel < first + group; panel++) {
-            struct qr_err err;
             if (panel >= n_panel || atomic_load(&p->failed))
                 return;
-            if (pack_panel(p, panel, scratch, &err) != QR_OK && !atomic_exchange(&p->failed, true))
-                p->error = err;
+            if (pack_panel(p, panel, scratch, &err) != QR_OK)
+                fail(p, &err);
         }
     }
 }
@@ -223,24 +251,19 @@ static uint64_t scratch_size(const struct qr_weights_build *b)
     return line_up(most);
 }
 
-static enum qr_status fill_all(struct packing *p, struct qr_pool *pool,
-                               bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx,
-                               struct qr_err *err)
+static enum qr_status fill_all(struct packing *p, struct qr_pool *pool, struct qr_err *err)
 {
     const struct qr_weights_build *b = p->build;
-    uint64_t done = 0, total = 0;
     for (int i = 0; i < b->n_item; i++)
-        total += b->item[i].tensor->bytes;
+        p->told.total += b->item[i].tensor->bytes;
     for (int i = 0; i < 2 * b->n_item; i++) { /* vectors first: norms tell how to quantise */
         p->item = &b->item[i % b->n_item];
         if (p->item->vector != (i < b->n_item))
             continue;
         QR_TRY(p->item->vector ? fill_vector(p, err) : fill_matrix(p, pool, err));
         qr_source_forget(b->source, p->item->tensor);
-        done += p->item->tensor->bytes;
-        if (progress && !progress(ctx, done, total))
-            return qr_fail(err, QR_CANCELLED, "loading was stopped after %llu of %llu bytes", (unsigned long long)done,
-                           (unsigned long long)total);
+        p->told.done += p->item->tensor->bytes;
+        QR_TRY(tell(&p->told, 0, err));
     }
     /* the system maps pages around one that is touched, so a tensor's read brought in its neighbours' ends again */
     for (int i = 0; i < b->n_item; i++)
@@ -257,10 +280,10 @@ enum qr_status qr_weights_fill(struct qr_weights_build *b, struct qr_pool *pool,
         QR_TRY(qr_pool_create(1, &own, err));
         pool = own;
     }
-    struct packing p = {.build = b, .scratch_bytes = scratch_size(b)};
+    struct packing p = {.build = b, .told = {.progress = progress, .ctx = ctx}, .scratch_bytes = scratch_size(b)};
     p.scratch = aligned_alloc(64, (uint64_t)qr_pool_size(pool) * p.scratch_bytes);
     enum qr_status status = p.scratch
-                                ? fill_all(&p, pool, progress, ctx, err)
+                                ? fill_all(&p, pool, err)
                                 : qr_fail(err, QR_NOMEM, "no memory for loading: %llu bytes for each of %d threads",
                                           (unsigned long long)p.scratch_bytes, qr_pool_size(pool));
     free(p.scratch);

@@ -1,5 +1,6 @@
 /* Loading that cannot succeed: damaged files are refused by the tensor's name, and whatever fails leaves nothing behind. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -115,17 +116,21 @@ static void rows_that_cannot_be_merged(void **state)
 }
 
 struct steps {
-    uint64_t done, total;
+    uint64_t done, total, largest; /* largest: the most bytes from one call to the next */
+    uint64_t stop_after;           /* bytes; 0: never */
     int calls, stop_at;
+    pthread_t thread;
 };
 
 static bool on_progress(void *ctx, uint64_t done, uint64_t total)
 {
     struct steps *s = ctx;
     assert_true(done > s->done && done <= total && (s->total == 0 || s->total == total));
+    assert_true(s->thread == 0 || pthread_equal(s->thread, pthread_self()));
+    s->largest = done - s->done > s->largest ? done - s->done : s->largest;
     s->done = done;
     s->total = total;
-    return ++s->calls != s->stop_at;
+    return ++s->calls != s->stop_at && (s->stop_after == 0 || done < s->stop_after);
 }
 
 static void progress_and_stop(void **state)
@@ -143,6 +148,35 @@ static void progress_and_stop(void **state)
     assert_int_equal(qr_weights_load(source, false, NULL, on_progress, &steps, &weights, &err), QR_CANCELLED);
     assert_null(weights);
     assert_int_equal(steps.calls, 5);
+    qr_source_close(source);
+}
+
+/* Whoever asks for an end is heard every few hundred kilobytes, in the thread that loads, however large a matrix is. */
+static void stop_within_a_matrix(void **state)
+{
+    struct qr_config config = shape_config("tiny-qwen2");
+    struct steps steps = {.thread = pthread_self()};
+    struct qr_weights *weights;
+    struct qr_pool *pool;
+    struct qr_err err;
+    (void)state;
+    config.n_vocab = 40000;
+    uint64_t embd = (uint64_t)config.n_vocab * (uint64_t)config.n_embd * sizeof(float);
+    assert_true(embd > (uint64_t)8 << 20);
+    struct qr_source *source = random_source(&config, QR_F32);
+    assert_int_equal(qr_weights_load(source, false, NULL, on_progress, &steps, &weights, &err), QR_OK);
+    assert_true(steps.done == steps.total && steps.largest < 300000);
+    qr_weights_free(weights);
+    steps = (struct steps){.stop_after = embd / 2, .thread = pthread_self()};
+    assert_int_equal(qr_weights_load(source, false, NULL, on_progress, &steps, &weights, &err), QR_CANCELLED);
+    assert_null(weights);
+    assert_true(steps.done >= embd / 2 && steps.done < embd / 2 + 300000);
+    assert_int_equal(qr_pool_create(3, &pool, &err), QR_OK);
+    steps = (struct steps){.thread = pthread_self()};
+    assert_int_equal(qr_weights_load(source, false, pool, on_progress, &steps, &weights, &err), QR_OK);
+    assert_true(steps.done == steps.total);
+    qr_weights_free(weights);
+    qr_pool_destroy(pool);
     qr_source_close(source);
 }
 
@@ -176,6 +210,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(file_shrinks_while_mapped, tmp_setup, tmp_teardown),
         cmocka_unit_test(rows_that_cannot_be_merged),
         cmocka_unit_test(progress_and_stop),
+        cmocka_unit_test(stop_within_a_matrix),
         cmocka_unit_test(every_failure_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
