@@ -52,8 +52,10 @@ void cli_progress_update(struct cli_progress *progress, uint64_t done, uint64_t 
     else
         snprintf(amount, sizeof amount, "%llu of %llu %s", (unsigned long long)done, (unsigned long long)total,
                  progress->unit);
-    fprintf(stderr, "\r%s [%s] %3.0f%% %s, %.0f s left \033[K", progress->what, bar, part * 100, amount,
-            part > 0 ? seconds / part - seconds : 0.0);
+    fprintf(stderr, "\r%s [%s] %3.0f%% %s", progress->what, bar, part * 100, amount);
+    if (part > 0)
+        fprintf(stderr, ", %.0f s left", seconds / part - seconds);
+    fputs(" \033[K", stderr);
     fflush(stderr);
 }
 
