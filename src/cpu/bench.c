@@ -24,31 +24,18 @@ double qr_bench_time(struct qr_bench *bench, void (*fn)(void *ctx, int worker, i
 
 void qr_bench_add(struct qr_bench *bench, struct qr_bench_row row, double bytes, double flops, bool integer)
 {
-    row.gb_s = bytes / row.seconds * 1e-9;
-    row.gflop_s = flops / row.seconds * 1e-9;
     if (bench->n_row == QR_BENCH_MAX)
         return;
-    bench->basis[bench->n_row] = (struct qr_bench_basis){.by_bytes = bytes >= CACHE_BYTES, .integer = integer};
+    bench->cost[bench->n_row] = (struct qr_bench_cost){bytes, flops, bytes >= CACHE_BYTES, integer};
     bench->row[bench->n_row++] = row;
 }
 
-/* Of the ceiling that is nearer; a kernel that beat what was measured as ceiling is the better measurement of it. */
 static void fill_shares(struct qr_bench *bench)
 {
     struct qr_bench_peak *peak = &bench->peak;
-    for (int i = 0; i < bench->n_row; i++) {
-        const struct qr_bench_row *row = &bench->row[i];
-        double *products = bench->basis[i].integer ? &peak->i16_gflop_s : &peak->f32_gflop_s;
-        *products = fmax(*products, row->gflop_s);
-        if (bench->basis[i].by_bytes)
-            peak->read_gb_s = fmax(peak->read_gb_s, row->gb_s);
-    }
-    for (int i = 0; i < bench->n_row; i++) {
-        struct qr_bench_row *row = &bench->row[i];
-        double of_products = row->gflop_s / (bench->basis[i].integer ? peak->i16_gflop_s : peak->f32_gflop_s);
-        double of_bytes = bench->basis[i].by_bytes ? row->gb_s / peak->read_gb_s : 0;
-        row->share = fmax(of_products, of_bytes);
-    }
+    struct qr_bench_ceiling ceiling = {peak->read_gb_s, {peak->f32_gflop_s, peak->i16_gflop_s}};
+    qr_bench_shares(bench->row, bench->cost, bench->n_row, &ceiling);
+    *peak = (struct qr_bench_peak){ceiling.gb_s, ceiling.gflop_s[0], ceiling.gflop_s[1]};
 }
 
 bool qr_bench_go_on(struct qr_bench *bench)
@@ -163,12 +150,12 @@ enum qr_status qr_cpu_bench_kernels(struct qr_pool *pool, enum qr_isa isa, doubl
     *n = 0;
     if (!qr_isa_runs_here(isa))
         return qr_fail(err, QR_UNSUPPORTED, "this CPU does not run %s kernels", qr_isa_name(isa));
-    struct qr_bench_basis basis[QR_BENCH_MAX];
+    struct qr_bench_cost cost[QR_BENCH_MAX];
     struct qr_bench bench = {.pool = pool,
                              .table = qr_cpu_table(isa),
                              .seconds = seconds,
                              .row = row,
-                             .basis = basis,
+                             .cost = cost,
                              .progress = progress,
                              .ctx = ctx,
                              .n_planned = qr_bench_linear_count() + qr_bench_rows_count() + qr_bench_attention_count()};

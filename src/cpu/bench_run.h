@@ -5,19 +5,13 @@
 #include "cpu/bench.h"
 #include "cpu/kernel.h"
 
-/* What a row's share is taken of. */
-struct qr_bench_basis {
-    bool by_bytes; /* no cache can hold what it reads */
-    bool integer;
-};
-
 struct qr_bench {
     struct qr_pool *pool;
     const struct qr_cpu_table *table;
     double seconds; /* of each row */
     struct qr_bench_peak peak;
     struct qr_bench_row *row;
-    struct qr_bench_basis *basis; /* [QR_BENCH_MAX] of each row */
+    struct qr_bench_cost *cost; /* [QR_BENCH_MAX] of each row */
     int n_row, n_planned;
     bool (*progress)(void *ctx, int done, int total);
     void *ctx;
@@ -28,7 +22,7 @@ struct qr_bench {
 
 /* The least time of fn on all threads. */
 double qr_bench_time(struct qr_bench *bench, void (*fn)(void *ctx, int worker, int n_worker), void *ctx);
-/* A new row with its rates, the share left for the end; bytes and flops are of one call over all threads. integer: which peak flops go against. */
+/* A new row, its rates and share left for the end; bytes and flops are of one call over all threads. integer: which peak flops go against. */
 void qr_bench_add(struct qr_bench *bench, struct qr_bench_row row, double bytes, double flops, bool integer);
 bool qr_bench_go_on(struct qr_bench *bench);
 void qr_bench_random(float *x, size_t n, uint32_t seed); /* in [-1, 1) */

@@ -1,6 +1,5 @@
 /* bench.c - which kernels are measured, and what their figures are worth. */
 #include "cuda/bench.h"
-#include <math.h>
 #include <string.h>
 #include "cuda/bench_run.h"
 #include "cuda/check.h"
@@ -44,27 +43,10 @@ static enum qr_status prepare(struct qr_cu_bench *b, int device, struct qr_cuda_
     return QR_OK;
 }
 
-/* Shares of the ceiling that is nearer; what beat the ceiling measured is the better measurement of it. */
-static void fill_shares(struct qr_cuda_peak *peak, struct qr_bench_row *row, const struct qr_cu_cost *cost, int n)
-{
-    for (int i = 0; i < n; i++) {
-        row[i].gb_s = cost[i].bytes / row[i].seconds * 1e-9;
-        row[i].gflop_s = cost[i].flops / row[i].seconds * 1e-9;
-        peak->bf16_gflop_s = fmax(peak->bf16_gflop_s, row[i].gflop_s);
-        if (row[i].peer > 0)
-            peak->bf16_gflop_s = fmax(peak->bf16_gflop_s, cost[i].flops / row[i].peer * 1e-9);
-        if (cost[i].from_memory)
-            peak->read_gb_s = fmax(peak->read_gb_s, row[i].gb_s);
-    }
-    for (int i = 0; i < n; i++)
-        row[i].share =
-            fmax(row[i].gflop_s / peak->bf16_gflop_s, cost[i].from_memory ? row[i].gb_s / peak->read_gb_s : 0);
-}
-
 static enum qr_status run(struct qr_cu_bench *b, bool (*progress)(void *ctx, int done, int total), void *ctx,
                           struct qr_cuda_peak *peak, struct qr_bench_row *row, int *n, struct qr_err *err)
 {
-    struct qr_cu_cost cost[QR_BENCH_MAX];
+    struct qr_bench_cost cost[QR_BENCH_MAX];
     int total = 0;
     for (int k = 0; k < N_KIND; k++)
         total += KIND[k].count();
@@ -76,7 +58,10 @@ static enum qr_status run(struct qr_cu_bench *b, bool (*progress)(void *ctx, int
             QR_TRY(qr_cuda_status(KIND[k].run(b, i, &row[*n], &cost[*n]), KIND[k].what, err));
             ++*n;
         }
-    fill_shares(peak, row, cost, *n);
+    struct qr_bench_ceiling ceiling = {peak->read_gb_s, {peak->bf16_gflop_s}};
+    qr_bench_shares(row, cost, *n, &ceiling);
+    peak->read_gb_s = ceiling.gb_s;
+    peak->bf16_gflop_s = ceiling.gflop_s[0];
     return QR_OK;
 }
 

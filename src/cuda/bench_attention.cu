@@ -114,7 +114,7 @@ struct attention_case {
     }
 };
 
-extern "C" cudaError_t qr_cu_bench_attention(qr_cu_bench *b, int i, qr_bench_row *row, qr_cu_cost *cost)
+extern "C" cudaError_t qr_cu_bench_attention(qr_cu_bench *b, int i, qr_bench_row *row, qr_bench_cost *cost)
 {
     attention_case c;
     c.sequences = STEP[i].sequences, c.context = STEP[i].context, c.tokens = STEP[i].tokens;
@@ -128,6 +128,6 @@ extern "C" cudaError_t qr_cu_bench_attention(qr_cu_bench *b, int i, qr_bench_row
     snprintf(row->shape, sizeof row->shape, "%d x %d", c.sequences, c.context);
     const double pages = (double)c.sequences * c.context * KV_HEADS * DIM * 2 * 2;
     const double pairs = (double)c.sequences * c.tokens * (2.0 * c.context - c.tokens + 1) / 2; // (query, key)
-    *cost = {pages + (double)c.sequences * c.tokens * HEADS * DIM * 4, 4.0 * pairs * HEADS * DIM, pages > 64e6};
+    *cost = {pages + (double)c.sequences * c.tokens * HEADS * DIM * 4, 4.0 * pairs * HEADS * DIM, pages > 64e6, 0};
     return cudaSuccess;
 }

@@ -39,7 +39,7 @@ static cudaError_t check(const qr_cu_bench *b, const qr_cu_linear &a, double *er
     return cudaSuccess;
 }
 
-extern "C" cudaError_t qr_cu_bench_linear(qr_cu_bench *b, int i, qr_bench_row *row, qr_cu_cost *cost)
+extern "C" cudaError_t qr_cu_bench_linear(qr_cu_bench *b, int i, qr_bench_row *row, qr_bench_cost *cost)
 {
     const int rows = SHAPE[i / N_TOKENS].rows, k = SHAPE[i / N_TOKENS].k, n = TOKENS[i % N_TOKENS];
     const size_t bytes = (size_t)rows * k * 2;
@@ -63,6 +63,6 @@ extern "C" cudaError_t qr_cu_bench_linear(qr_cu_bench *b, int i, qr_bench_row *r
                 return product.run(b->memory + (size_t)(turn % copies) * bytes, b->in, b->out, b->on.stream);
             }));
     }
-    *cost = {(double)bytes + (double)n * (k * 2.0 + rows * 4.0), 2.0 * rows * k * n, true};
+    *cost = {(double)bytes + (double)n * (k * 2.0 + rows * 4.0), 2.0 * rows * k * n, true, 0};
     return cudaSuccess;
 }

@@ -25,7 +25,7 @@ static int token_of(int i)
     return (int)(i * 7919LL % VOCAB);
 }
 
-static cudaError_t embed(qr_cu_bench *b, int n, qr_bench_row *row, qr_cu_cost *cost)
+static cudaError_t embed(qr_cu_bench *b, int n, qr_bench_row *row, qr_bench_cost *cost)
 {
     bench_array<int32_t> token;
     bench_array<float> y;
@@ -45,12 +45,12 @@ static cudaError_t embed(qr_cu_bench *b, int n, qr_bench_row *row, qr_cu_cost *c
     }
     row->error = seen.relative();
     snprintf(row->shape, sizeof row->shape, "[%d, %d]", VOCAB, EMBD);
-    *cost = {(double)n * EMBD * 6, 0, false};
+    *cost = {(double)n * EMBD * 6, 0, false, 0};
     return cudaSuccess;
 }
 
 // add: x becomes x + r first.
-static cudaError_t norm(qr_cu_bench *b, int n, bool add, qr_bench_row *row, qr_cu_cost *cost)
+static cudaError_t norm(qr_cu_bench *b, int n, bool add, qr_bench_row *row, qr_bench_cost *cost)
 {
     const size_t bytes = (size_t)n * EMBD * 4;
     bench_array<float> x, r, scale, y;
@@ -80,11 +80,11 @@ static cudaError_t norm(qr_cu_bench *b, int n, bool add, qr_bench_row *row, qr_c
     a.y = nullptr; // as in a step: only the copy that LINEAR reads
     TRY_CUDA(bench_time(b, &row->seconds, [&](int) { return qr_cu_run_rmsnorm(&b->on, &a); }));
     snprintf(row->shape, sizeof row->shape, "[%d]", EMBD);
-    *cost = {(double)n * EMBD * (add ? 4 + 4 + 4 + 2 : 4 + 2), 0, false};
+    *cost = {(double)n * EMBD * (add ? 4 + 4 + 4 + 2 : 4 + 2), 0, false, 0};
     return cudaSuccess;
 }
 
-static cudaError_t silu_mul(qr_cu_bench *b, int n, qr_bench_row *row, qr_cu_cost *cost)
+static cudaError_t silu_mul(qr_cu_bench *b, int n, qr_bench_row *row, qr_bench_cost *cost)
 {
     bench_array<float> x;
     bench_array<uint16_t> y;
@@ -101,12 +101,12 @@ static cudaError_t silu_mul(qr_cu_bench *b, int n, qr_bench_row *row, qr_cu_cost
     }
     row->error = seen.relative();
     snprintf(row->shape, sizeof row->shape, "[%d]", FF);
-    *cost = {(double)n * FF * (8 + 2), 0, false};
+    *cost = {(double)n * FF * (8 + 2), 0, false, 0};
     return cudaSuccess;
 }
 
 // q, k and v lie side by side; positions, cosines, sines and slots stand in out2.
-static cudaError_t rope_store(qr_cu_bench *b, int n, qr_bench_row *row, qr_cu_cost *cost)
+static cudaError_t rope_store(qr_cu_bench *b, int n, qr_bench_row *row, qr_bench_cost *cost)
 {
     bench_array<float> angle, x;
     bench_array<int32_t> place;
@@ -152,11 +152,11 @@ static cudaError_t rope_store(qr_cu_bench *b, int n, qr_bench_row *row, qr_cu_co
     }
     row->error = seen.relative();
     snprintf(row->shape, sizeof row->shape, "%d heads of %d on %d", HEADS, DIM, KV_HEADS);
-    *cost = {(double)n * QKV * (4 + 2), 0, false};
+    *cost = {(double)n * QKV * (4 + 2), 0, false, 0};
     return cudaSuccess;
 }
 
-extern "C" cudaError_t qr_cu_bench_rows(qr_cu_bench *b, int i, qr_bench_row *row, qr_cu_cost *cost)
+extern "C" cudaError_t qr_cu_bench_rows(qr_cu_bench *b, int i, qr_bench_row *row, qr_bench_cost *cost)
 {
     static const char *const name[N_KIND] = {"EMBED", "RMSNORM", "ADD_RMSNORM", "ROPE_STORE", "SILU_MUL"};
     const int kind = i / N_TOKENS, n = TOKENS[i % N_TOKENS];

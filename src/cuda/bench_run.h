@@ -22,15 +22,9 @@ struct qr_cu_bench {
     struct qr_cu_peer *peer; /* NULL: not found */
 };
 
-/* What a case moves and computes in one launch. */
-struct qr_cu_cost {
-    double bytes, flops;
-    bool from_memory; /* the bytes: no cache holds them */
-};
-
-/* The i-th case of a kind: fills row but for its rates and share. */
+/* The i-th case of a kind: fills row but for its rates and share, and what one launch costs (unit 0). */
 typedef cudaError_t qr_cu_bench_case(struct qr_cu_bench *bench, int i, struct qr_bench_row *row,
-                                     struct qr_cu_cost *cost);
+                                     struct qr_bench_cost *cost);
 qr_cu_bench_case qr_cu_bench_linear, qr_cu_bench_attention, qr_cu_bench_rows;
 int qr_cu_bench_linear_count(void);
 int qr_cu_bench_attention_count(void);
