@@ -30,7 +30,7 @@ struct qr_act_meta {
 struct qr_act {
     int n_token, n_col, n_block; /* n_block: n_col / 32 rounded up */
     int chunk;                   /* tokens of all chunks but the last */
-    int16_t *code;               /* [n_token * n_block][32], order: isa/vec.h */
+    int16_t *code;               /* [n_token * n_block][32], order: isa/vec.h; one token: room for another behind it */
     struct qr_act_meta *meta;    /* [n_token * n_block] */
     float *f32;                  /* [n_token * n_block][32], zeros behind n_col; for F32, F16, BF16 weights */
 };

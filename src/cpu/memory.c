@@ -65,8 +65,8 @@ static bool size_linears(const struct qr_plan *plan, const struct qr_exec_limits
             continue;
         uint64_t n = (uint64_t)(plan->value[op->in[0]].rows == QR_ROWS_T ? limits->max_token : limits->max_row);
         uint64_t blocks = ((uint64_t)op->weight->n_col + QR_ACT_BLOCK - 1) / QR_ACT_BLOCK, code, meta, f32;
-        if (!product(n, blocks, QR_ACT_BLOCK * 2, &code) || !product(n, blocks, sizeof(struct qr_act_meta), &meta) ||
-            !product(n, blocks, QR_ACT_BLOCK * 4, &f32))
+        if (!product(n > 1 ? n : 2, blocks, QR_ACT_BLOCK * 2, &code) ||
+            !product(n, blocks, sizeof(struct qr_act_meta), &meta) || !product(n, blocks, QR_ACT_BLOCK * 4, &f32))
             return false;
         for (int s = 0; s < op->weight->storage->n_segment; s++) {
             if (qr_cpu_type_is_float(op->weight->storage->segment[s].type)) {

@@ -28,7 +28,7 @@ static void input_make(struct input *in, const float *x, int n_token, int n_col,
                               .n_col = n_col,
                               .n_block = n_block,
                               .chunk = chunk ? chunk : n_token,
-                              .code = aligned_alloc(64, n * 64),
+                              .code = aligned_alloc(64, (n_token == 1 ? 2 : 1) * n * 64),
                               .meta = aligned_alloc(64, (n * sizeof(struct qr_act_meta) + 63) / 64 * 64),
                               .f32 = aligned_alloc(64, n * 128)};
     in->n_col = n_col;

@@ -16,7 +16,7 @@ static size_t act_index(const struct qr_act *act, int t, size_t *step)
 
 /* The largest magnitude is found on the bits: NaN and infinity are larger than every number there, so a block that
  * holds one gets the scale NaN, and the results that read it become NaN. Magnitudes under 1e-30 count as 0. */
-static void quantise_block(const float *x, int n, int16_t *code, struct qr_act_meta *meta)
+static void quantise_block(const float *x, int n, int16_t *code, int8_t *bytes, struct qr_act_meta *meta)
 {
     int n_low = n < 16 ? n : 16;
     vf a = n_low == 16 ? v_load(x) : v_load_n(x, n_low);
@@ -37,6 +37,14 @@ static void quantise_block(const float *x, int n, int16_t *code, struct qr_act_m
     vi low = v_to_i(v_mul(a, v_set1(inverse))), high = v_to_i(v_mul(b, v_set1(inverse)));
     i_store_codes(code, 0, low);
     i_store_codes(code, 1, high);
+#ifdef V_LONE
+    if (bytes) {
+        i_store_bytes(bytes, 0, low);
+        i_store_bytes(bytes, 1, high);
+    }
+#else
+    (void)bytes;
+#endif
     meta->sum_high = i_sum(high);
     meta->sum = i_sum(low) + meta->sum_high;
     meta->scale_sum = meta->scale * (float)meta->sum;
@@ -48,7 +56,8 @@ void QR_NAME(qr_k_act_i16)(const struct qr_act *act, const float *x, size_t stri
         size_t step, at = act_index(act, t, &step);
         for (int c = 0; c < act->n_col; c += QR_ACT_BLOCK, at += step) {
             int n = act->n_col - c < QR_ACT_BLOCK ? act->n_col - c : QR_ACT_BLOCK;
-            quantise_block(x + c, n, act->code + at * QR_ACT_BLOCK, &act->meta[at]);
+            int16_t *code = act->code + at * QR_ACT_BLOCK, *lone = code + act->n_block * QR_ACT_BLOCK;
+            quantise_block(x + c, n, code, act->n_token == 1 ? (int8_t *)lone : NULL, &act->meta[at]);
         }
     }
 }

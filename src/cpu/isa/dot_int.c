@@ -6,6 +6,7 @@
  *     total = fma(float(s), d_w * scale_x, total)
  *     total = fma(m_w, scale_x * sum of code_x, total)               types with a minimum
  * (Q6_K and Q2_K: s, d_w and m_w per 16 columns.) Integers may be summed in any order, so every tile shape gives these bits. */
+#include "cpu/isa/dot_lone.h"
 #include "cpu/isa/dot_part.h"
 #include "cpu/isa/kernels.h"
 
@@ -41,17 +42,29 @@ QR_INLINE void dot_columns(int h0, int h1, int nt, const struct part *part, cons
 #endif
 }
 
-/* acc[i] of nt tokens: half a part, which has a scale of its own. */
-QR_INLINE void dot_half(enum qr_dtype type, int h, int nt, const struct part *part, const int16_t *code,
-                        const struct qr_act_meta *meta, vf *acc)
+/* acc + the sum s of half a part, which has a scale of its own. */
+QR_INLINE vf add_half(enum qr_dtype type, int h, const struct part *part, const struct qr_act_meta *meta, vi s, vf acc)
 {
-    vi s[V_TILE_INT];
-    dot_columns(h, h + 1, nt, part, code, s);
-    for (int i = 0; i < nt; i++) {
-        if (type == QR_Q6_K)
-            s[i] = i_sub(s[i], i_sll32(i_set1(h ? meta[i].sum_high : meta[i].sum - meta[i].sum_high), 5));
-        acc[i] = v_fma(i_to_f(s[i]), v_mul(part->d[h], v_set1(meta[i].scale)), acc[i]);
-    }
+    if (type == QR_Q6_K)
+        s = i_sub(s, i_sll32(i_set1(h ? meta->sum_high : meta->sum - meta->sum_high), 5));
+    return v_fma(i_to_f(s), v_mul(part->d[h], v_set1(meta->scale)), acc);
+}
+
+/* acc + the minima of both halves. */
+QR_INLINE vf add_minima(const struct part *part, const struct qr_act_meta *meta, vf acc)
+{
+    float low = meta->scale * (float)(meta->sum - meta->sum_high);
+    acc = v_fma(part->m[0], v_set1(low), acc);
+    return v_fma(part->m[1], v_set1(meta->scale * (float)meta->sum_high), acc);
+}
+
+/* acc + the sum s of a part with one scale, and its minimum. */
+QR_INLINE vf add_part(enum qr_dtype type, const struct part *part, const struct qr_act_meta *meta, vi s, vf acc)
+{
+    if (part_offset_log2(type))
+        s = i_sub(s, i_sll32(i_set1(meta->sum), part_offset_log2(type)));
+    acc = v_fma(i_to_f(s), v_mul(part->d[0], v_set1(meta->scale)), acc);
+    return part_has_min(type) ? v_fma(part->m[0], v_set1(meta->scale_sum), acc) : acc;
 }
 
 /* acc[i] of nt tokens whose blocks stand one after the other at code and meta. nt is a constant. */
@@ -60,23 +73,18 @@ QR_INLINE void dot_tokens(enum qr_dtype type, int nt, const struct part *part, c
 {
     vi s[V_TILE_INT];
     if (part_has_halves(type)) {
-        dot_half(type, 0, nt, part, code, meta, acc);
-        dot_half(type, 1, nt, part, code, meta, acc);
-        for (int i = 0; i < nt && part_has_min(type); i++) {
-            float low = meta[i].scale * (float)(meta[i].sum - meta[i].sum_high);
-            acc[i] = v_fma(part->m[0], v_set1(low), acc[i]);
-            acc[i] = v_fma(part->m[1], v_set1(meta[i].scale * (float)meta[i].sum_high), acc[i]);
+        for (int h = 0; h < 2; h++) {
+            dot_columns(h, h + 1, nt, part, code, s);
+            for (int i = 0; i < nt; i++)
+                acc[i] = add_half(type, h, part, &meta[i], s[i], acc[i]);
         }
+        for (int i = 0; i < nt && part_has_min(type); i++)
+            acc[i] = add_minima(part, &meta[i], acc[i]);
         return;
     }
     dot_columns(0, 2, nt, part, code, s);
-    for (int i = 0; i < nt; i++) {
-        if (part_offset_log2(type))
-            s[i] = i_sub(s[i], i_sll32(i_set1(meta[i].sum), part_offset_log2(type)));
-        acc[i] = v_fma(i_to_f(s[i]), v_mul(part->d[0], v_set1(meta[i].scale)), acc[i]);
-        if (part_has_min(type))
-            acc[i] = v_fma(part->m[0], v_set1(meta[i].scale_sum), acc[i]);
-    }
+    for (int i = 0; i < nt; i++)
+        acc[i] = add_part(type, part, &meta[i], s[i], acc[i]);
 }
 
 QR_INLINE void store_rows(const struct qr_dot *job, int panel, int token, vf acc)
@@ -90,11 +98,34 @@ QR_INLINE void store_rows(const struct qr_dot *job, int panel, int token, vf acc
     v_store_n(y, job->bias ? v_add(acc, v_load_n(job->bias + panel * 16, n)) : acc, n);
 }
 
+/* acc + block b of a token that is alone; src: its part. */
+QR_INLINE vf dot_part(enum qr_dtype type, const struct qr_act *act, int b, const uint8_t *src, struct part *part,
+                      vf acc)
+{
+    const int16_t *code = act->code + (size_t)b * QR_ACT_BLOCK;
+    const struct qr_act_meta *meta = act->meta + b;
+#ifdef V_LONE
+    const int8_t *x = (const int8_t *)(act->code + (size_t)(act->n_block + b) * QR_ACT_BLOCK);
+    load_scales(type, src, part);
+    src += part_scale_bytes(type);
+    if (part_has_halves(type)) {
+        acc = add_half(type, 0, part, meta, lone_columns(type, 0, 1, src, x), acc);
+        acc = add_half(type, 1, part, meta, lone_columns(type, 1, 2, src, x), acc);
+        return part_has_min(type) ? add_minima(part, meta, acc) : acc;
+    }
+    bool pairs = type == QR_Q8_0 || type == QR_I8S;
+    return add_part(type, part, meta, pairs ? lone_pairs(src, code) : lone_columns(type, 0, 2, src, x), acc);
+#else
+    load_part(type, src, part);
+    dot_tokens(type, 1, part, code, meta, &acc);
+    return acc;
+#endif
+}
+
 /* One token: a part goes from memory through registers once. */
 QR_INLINE void dot_one(enum qr_dtype type, const struct qr_dot *job)
 {
     const struct qr_act *act = job->act;
-    size_t at = (size_t)job->t0 * (size_t)act->n_block;
     for (int p = 0; p < job->n_panel; p++) {
         const uint8_t *src = job->panel + (size_t)p * job->panel_bytes;
         struct part part;
@@ -102,8 +133,7 @@ QR_INLINE void dot_one(enum qr_dtype type, const struct qr_dot *job)
         load_head(type, src, &part);
         src += part_head_bytes(type);
         for (int b = 0; b < act->n_block; b++) {
-            load_part(type, src, &part);
-            dot_tokens(type, 1, &part, act->code + (at + (size_t)b) * QR_ACT_BLOCK, act->meta + at + b, &acc);
+            acc = dot_part(type, act, b, src, &part, acc);
             src += part_bytes(type);
             if (part_is_k(type) && b % 8 == 7 && b + 1 < act->n_block) {
                 load_head(type, src, &part);
@@ -159,7 +189,7 @@ QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
 #define KERNEL(name, type)                                                                                             \
     void QR_NAME(qr_k_dot_##name)(const struct qr_dot *job)                                                            \
     {                                                                                                                  \
-        if (job->nt == 1)                                                                                              \
+        if (job->act->n_token == 1)                                                                                    \
             dot_one(type, job);                                                                                        \
         else                                                                                                           \
             dot_many(type, job);                                                                                       \

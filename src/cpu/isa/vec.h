@@ -41,7 +41,8 @@
  *   int16 pairs   (16 factors) four columns stand as 0, 2, 1, 3, so that a word has two columns that a shift and a mask
  *                 leave beside one another in a packed weight (base/pack.c)
  *   V_BYTES       (8 factors) the codes' upper bytes [32], then what is left of them [32], -128 .. 127, columns in order: two
- *                 products of bytes with one weight give the same integers as one of int16 */
+ *                 products of bytes with one weight give the same integers as one of int16
+ * V_LONE: of a token that is alone in its step the blocks stand there as pairs, and behind those as bytes. */
 #ifdef V_BYTES
 #define V_FACTORS 8
 #else

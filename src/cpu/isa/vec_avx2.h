@@ -11,6 +11,7 @@
 #define V_SCORE_APART 1 /* scores of three and four rows: even and odd dimensions one after the other */
 #define V_TILE_ATTN   4
 #define V_TILE_DIM    2
+#define V_LONE        1 /* a token that is alone has its codes as bytes, too: dot_lone.h */
 
 typedef struct {
     __m256 a, b; /* lanes 0..7, 8..15 */
@@ -231,6 +232,35 @@ QR_INLINE void i_store_codes(int16_t *block, int half, vi x)
 {
     __m256i a = _mm256_shuffle_epi32(x.a, 0xd8), b = _mm256_shuffle_epi32(x.b, 0xd8);
     _mm256_storeu_si256((__m256i *)(block + 16 * half), v_narrow(a, b));
+}
+
+/* The same codes as bytes, 256 u + l: u at p + 16 * half, l 32 bytes behind it. */
+QR_INLINE void i_store_bytes(int8_t *p, int half, vi x)
+{
+    __m256i code = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
+    __m256i upper = _mm256_srai_epi16(_mm256_add_epi16(code, _mm256_set1_epi16(128)), 8);
+    __m256i lower = _mm256_sub_epi16(code, _mm256_slli_epi16(upper, 8));
+    __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi16(upper, lower), 0xd8);
+    _mm_storeu_si128((__m128i *)(p + 16 * half), _mm256_castsi256_si128(both));
+    _mm_storeu_si128((__m128i *)(p + 32 + 16 * half), _mm256_extracti128_si256(both, 1));
+}
+
+/* int16: two unsigned bytes of w times two of the four signed ones at p, in every half of a lane. */
+QR_INLINE vi i_mul_bytes(vi w, const int8_t *p)
+{
+    int32_t x;
+    memcpy(&x, p, 4);
+    __m256i v = _mm256_set1_epi32(x);
+    return (vi){_mm256_maddubs_epi16(w.a, v), _mm256_maddubs_epi16(w.b, v)};
+}
+
+QR_INLINE vi i_add_bytes(vi acc, vi w, const int8_t *p)
+{
+    vi product = i_mul_bytes(w, p);
+    acc.a = _mm256_add_epi16(acc.a, product.a);
+    acc.b = _mm256_add_epi16(acc.b, product.b);
+    __asm__("" : "+x"(acc.a), "+x"(acc.b));
+    return acc;
 }
 
 QR_INLINE void v_prefetch(const void *p)
