@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/pack.h"
 #include "cpu/data.h"
 #include "cpu/kernel.h"
 
@@ -237,13 +238,59 @@ static void extreme_scales(void **state)
     }
 }
 
+/* The largest codes against activations that make the largest sums of bytes, of either sign: no partial sum runs over. */
+static void largest_codes(void **state)
+{
+    enum { COL = 512, ROW = 16 };
+    static const struct {
+        enum qr_dtype type;
+        int first, n; /* code bytes of a block of the file */
+    } types[] = {{QR_Q8_0, 2, 32},   {QR_Q4_0, 2, 16},   {QR_Q4_1, 4, 16},  {QR_Q5_0, 2, 20}, {QR_Q5_1, 4, 20},
+                 {QR_Q4_K, 16, 128}, {QR_Q5_K, 16, 160}, {QR_Q6_K, 0, 192}, {QR_Q2_K, 16, 64}};
+    static const float values[] = {QR_ACT_MOST, -QR_ACT_MOST, QR_ACT_MOST - 128, 128 - QR_ACT_MOST, QR_ACT_MOST - 129};
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const struct qr_dtype_info *info = qr_dtype_info(types[i].type);
+        uint8_t *rows = random_rows(types[i].type, 8, ROW, COL);
+        for (size_t b = 0; b < (size_t)ROW * COL / info->block; b++)
+            memset(rows + b * info->block_bytes + types[i].first, types[i].type == QR_Q8_0 ? 0x7f : 0xff,
+                   (size_t)types[i].n);
+        float *dense = malloc((size_t)ROW * COL * 4), x[COL], y[ROW];
+        qr_dequant(types[i].type, rows, dense, (uint64_t)ROW * COL);
+        struct test_weight w = {.segment = {.type = types[i].type, .n_row = ROW}};
+        uint8_t *panel = pack_rows(types[i].type, rows, ROW, COL);
+        w.segment.data = panel;
+        w.segment.bytes = qr_panel_bytes(types[i].type, COL);
+        for (int v = 0; v < 5 * QR_N_ISA; v++) {
+            if (!qr_isa_runs_here(v / 5))
+                continue;
+            for (int c = 0; c < COL; c++) /* a block's first sets its scale */
+                x[c] = c % 32 ? values[v % 5] : QR_ACT_MOST;
+            struct input in;
+            input_make(&in, x, 1, COL, 0);
+            run(qr_cpu_table(v / 5), &w, &in, NULL, y, ROW);
+            input_free(&in);
+            for (int r = 0; r < ROW; r++) {
+                double want = 0, terms = 0;
+                for (int c = 0; c < COL; c++) {
+                    double term = (double)dense[r * COL + c] * (double)x[c];
+                    want += term;
+                    terms += fabs(term);
+                }
+                assert_true(fabs((double)y[r] - want) <= 2e-6 * terms);
+            }
+        }
+        free(panel);
+        free(dense);
+        free(rows);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right),
-        cmocka_unit_test(same_bits),
-        cmocka_unit_test(not_finite),
-        cmocka_unit_test(extreme_scales),
+        cmocka_unit_test(right),          cmocka_unit_test(same_bits),     cmocka_unit_test(not_finite),
+        cmocka_unit_test(extreme_scales), cmocka_unit_test(largest_codes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
