@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/mapfile.h"
 #include "cli/help.h"
+#include "cli/input.h"
 
 enum { MAX_NAMES = 128, CONFIG_CAP = 1 << 20 };
 
@@ -166,15 +166,12 @@ static int config_line(const struct cli_command *command, const struct cli_group
 static int read_config(const struct cli_command *command, const struct cli_group *groups, const char *path)
 {
     static char *kept; /* values point into it */
-    struct qr_err err;
-    char *data;
     size_t n;
     if (kept)
         return cli_usage_error(command, "--config is given twice");
-    if (qr_read_file(path, CONFIG_CAP, &data, &n, &err) != QR_OK) {
-        cli_error("%s", err.message);
+    char *data = cli_read_file(path, CONFIG_CAP, &n);
+    if (!data)
         return CLI_FAILED;
-    }
     kept = data;
     int number = 0;
     for (char *line = data, *next; line; line = next) {

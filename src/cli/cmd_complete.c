@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/mapfile.h"
 #include "cli/commands.h"
 #include "cli/generate.h"
+#include "cli/input.h"
 #include "cli/ui.h"
 
 struct complete {
@@ -19,20 +19,16 @@ struct complete {
 /* The text to continue: -p, -f or standard input. malloc'ed; NULL after an error. */
 static char *read_text(const struct complete *c, size_t *n)
 {
-    struct qr_err err;
-    char *text = NULL;
     if (c->prompt) {
         *n = strlen(c->prompt);
-        text = strdup(c->prompt);
+        char *text = strdup(c->prompt);
         if (!text)
             cli_error("out of memory");
         return text;
     }
     if (!c->file || strcmp(c->file, "-") == 0)
         return cli_read_stdin(n);
-    if (qr_read_file(c->file, (uint64_t)1 << 30, &text, n, &err) != QR_OK)
-        cli_fail(&err);
-    return text;
+    return cli_read_file(c->file, CLI_TEXT_CAP, n);
 }
 
 /* Text wrapped by the chat template as one user message. malloc'ed; takes text. */
@@ -136,7 +132,7 @@ int cmd_complete(const struct cli_command *command, int argc, char **argv)
     cli_session_init(&c.session);
     const struct cli_option prompt[] = {
         {"--prompt", "-p", CLI_TEXT, "TEXT", "the text to continue", &c.prompt, 0, 0},
-        {"--file", "-f", CLI_TEXT, "FILE", "read it from a file; -: standard input", &c.file, 0, 0},
+        {"--file", "-f", CLI_TEXT, "FILE", "read it from a file or pipe; -: standard input", &c.file, 0, 0},
         {"--prompt-ids", NULL, CLI_TEXT, "1,2,3", "token ids in place of text", &c.ids_text, 0, 0},
         {"--chat", NULL, CLI_FLAG, NULL, "the text is a user's message: wrap it in the model's chat template", &c.chat,
          0, 0},

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/session.h"
 #include "cli/ui.h"
 #include "engine/model.h"

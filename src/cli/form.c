@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/mapfile.h"
+#include "cli/input.h"
 #include "cli/session.h"
 #include "cli/ui.h"
 
@@ -31,9 +31,8 @@ int cli_form(const struct cli_command *command, struct cli_session *s)
         text = one;
     } else if (s->json_schema) {
         form = QR_FORM_JSON_SCHEMA;
-        if (s->json_schema[0] == '@' &&
-            qr_read_file(s->json_schema + 1, MAX_SCHEMA, &from_file, &n_file, &err) != QR_OK)
-            return cli_fail(&err);
+        if (s->json_schema[0] == '@' && !(from_file = cli_read_file(s->json_schema + 1, MAX_SCHEMA, &n_file)))
+            return cli_interrupted ? CLI_INTERRUPTED : CLI_FAILED;
         one[0] = from_file ? from_file : s->json_schema;
         text = one;
     }

@@ -50,10 +50,6 @@ int cli_sampling(const struct cli_command *command, struct cli_session *session,
 /* form.c: the constraint that the options ask for. */
 int cli_form(const struct cli_command *command, struct cli_session *session);
 
-/* All of standard input, at most 1 GB; NULL after printing an error. malloc'ed. */
-char *cli_read_stdin(size_t *n);
-/* "1,2,3" or "1 2 3" into malloc'ed ids; false after printing an error. */
-bool cli_parse_ids(const char *text, int32_t **ids, size_t *n);
 /* Prints "error: message", returns CLI_FAILED. */
 int cli_fail(const struct qr_err *err);
 #endif

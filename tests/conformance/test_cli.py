@@ -4,7 +4,9 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -100,6 +102,44 @@ def test_a_schema_is_told_from_the_name_of_its_file(quire, default_model, tmp_pa
     assert f"@{path}" in ask(path).stderr.decode()
     assert "@FILE" in ask("nofile.json").stderr.decode()
     assert ask(f"@{path}").stdout == b"7\n" == ask('{"enum": [7]}').stdout
+
+
+def test_files_may_be_pipes(quire, default_model, tmp_path):
+    """As `-f <(command)` of a shell names them."""
+    schema = '{"enum": [7]}'
+
+    def ask(*words, texts):
+        """Each text comes by a pipe, whose path stands in place of {}."""
+        paths = [tmp_path / f"pipe{i}" for i in range(len(texts))]
+        for path, text in zip(paths, texts):
+            os.mkfifo(path)
+            threading.Thread(target=path.write_bytes, args=(text,), daemon=True).start()
+        free = iter(paths)
+        done = quire.run("complete", default_model, *[re.sub("{}", lambda _: str(next(free)), str(w)) for w in words], check=False)
+        for path in paths:
+            path.unlink()
+        return done
+
+    prompt = "The capital of France is " * 8000  # more than a pipe holds at once
+    options = ("--temperature", 0, "-n", 4, "--max-model-len", 256)
+    assert b"40001 tokens" in (ask("-f", "{}", *options, texts=[prompt.encode()])).stderr
+    assert ask("-f", "{}", *options, texts=[b"One, two,"]).stdout == quire.run("complete", default_model, "-p", "One, two,", *options).stdout
+    config = b"json-schema: " + schema.encode()
+    assert ask("-f", "{}", "--json-schema", "@{}", texts=[b"x", schema.encode()]).stdout == b"7\n"
+    assert ask("--config={}", "-f", "{}", texts=[config, b"x"]).stdout == b"7\n"
+    done = ask("--config", "{}", texts=[b"#" * (1 << 20) + b"\n"])
+    assert done.returncode == 1 and "pipe0 holds more than 1048576 bytes" in done.stderr.decode()
+    done = quire.run("complete", default_model, "-f", tmp_path, check=False)
+    assert done.returncode == 1 and f"{tmp_path} cannot be read: Is a directory" in done.stderr.decode()
+
+
+def test_a_pipe_that_nobody_writes_is_left_by_ctrl_c(quire, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    process = subprocess.Popen([quire.path, "complete", "dummy:tiny-llama", "-f", tmp_path / "pipe"])
+    time.sleep(1)  # it waits for a writer
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == 130
 
 
 @pytest.mark.parametrize("pattern, words", [("[a", "a [ that nothing closes"), ("(a", "a ( that nothing closes"), ("a\\b", "word boundary")])
