@@ -111,7 +111,9 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     qr_http_conn_enter(c);
-    if (c->phase == QR_HTTP_HEAD || c->phase == QR_HTTP_BODY)
+    if (c->phase == QR_HTTP_ANSWER)
+        qr_http_half_watch(c);
+    else if (c->phase == QR_HTTP_HEAD || c->phase == QR_HTTP_BODY)
         qr_http_refuse(&c->request, 408, "the request took too long to arrive");
     else if (is_read(c))
         qr_http_conn_phase(c, c->phase);
@@ -129,6 +131,14 @@ static void all_sent(struct qr_http_conn *c)
         shutdown(bufferevent_getfd(c->bev), SHUT_WR);
         qr_http_conn_phase(c, QR_HTTP_LINGER);
     }
+}
+
+/* Nothing more is read: what is written goes out, then it is closed. */
+static void finish(struct qr_http_conn *c)
+{
+    qr_http_conn_phase(c, QR_HTTP_LAST);
+    if (!c->dead && evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
+        all_sent(c);
 }
 
 void qr_http_conn_answered(struct qr_http_conn *c)
@@ -149,11 +159,27 @@ void qr_http_conn_answered(struct qr_http_conn *c)
 
 /* ---------------------------------------------------------------- bytes */
 
+/* Of a client that sends nothing more: is it still there to be answered? */
+static void watch(struct qr_http_conn *c)
+{
+    c->n_look = 0;
+    qr_http_half_watch(c);
+}
+
+/* Is what the client sends at an end with this request? */
+static bool is_last(const struct qr_http_conn *c)
+{
+    return c->half && evbuffer_get_length(bufferevent_get_input(c->bev)) == 0;
+}
+
 static void hand_over(struct qr_http_conn *c)
 {
+    c->keep_alive = c->keep_alive && !is_last(c);
     c->http->handler.whole(c->http->handler.ctx, &c->request);
     if (!c->request.body) /* the handler took it, and gives its bytes back */
         c->accounted = 0;
+    if (!c->dead && c->half && c->phase == QR_HTTP_ANSWER)
+        watch(c);
 }
 
 static void feed(struct qr_http_conn *c)
@@ -179,7 +205,9 @@ static void on_input(struct qr_http_conn *c)
     feed(c);
     if (c->dead)
         return;
-    if (c->phase == QR_HTTP_ANSWER && evbuffer_get_length(in) > MAX_EARLY)
+    if (c->half && (c->phase == QR_HTTP_HEAD || c->phase == QR_HTTP_BODY))
+        finish(c);
+    else if (c->phase == QR_HTTP_ANSWER && evbuffer_get_length(in) > MAX_EARLY)
         qr_http_conn_close(c);
     else if (c->phase == QR_HTTP_LAST || c->phase == QR_HTTP_REFUSED || c->phase == QR_HTTP_LINGER)
         evbuffer_drain(in, evbuffer_get_length(in));
@@ -205,14 +233,28 @@ static void on_written(struct bufferevent *bev, void *arg)
     qr_http_conn_leave(c);
 }
 
-/* The client closed, an error, or a reader that takes nothing. Who closes only his sending half is taken to be gone too. */
+/* The client sends nothing more. What it asked for it gets; what has not come as a whole it does not want. */
+static void on_half(struct qr_http_conn *c)
+{
+    c->half = true;
+    if (c->phase == QR_HTTP_ANSWER) {
+        c->keep_alive = c->keep_alive && !is_last(c);
+        watch(c);
+    } else if (c->phase != QR_HTTP_LAST && (c->phase != QR_HTTP_IDLE || is_last(c))) {
+        finish(c); /* else it is sent already, or the next request lies there */
+    }
+}
+
+/* The client closed, an error, or a reader that takes nothing. */
 static void on_end(struct bufferevent *bev, short what, void *arg)
 {
     struct qr_http_conn *c = arg;
     (void)bev;
     qr_http_conn_enter(c);
-    if (c->phase != QR_HTTP_LAST || !(what & BEV_EVENT_EOF)) /* else all that it asked for is on its way */
-        qr_http_conn_close(c);
+    if (!c->dead && (what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING))
+        on_half(c);
+    else
+        qr_http_conn_close(c); /* nothing, where it is dead */
     qr_http_conn_leave(c);
 }
 

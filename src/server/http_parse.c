@@ -228,6 +228,7 @@ void qr_http_parse_reset(struct qr_http_conn *c)
     c->n_head = 0;
     c->in_value = c->broken = c->begun = c->chunked = c->http_1_0 = c->is_head = false;
     c->keep_alive = false;
+    c->n_early = c->n_zero = 0;
     c->request = (struct qr_http_request){.conn = c, .peer = c->peer, .method = "", .path = ""};
 }
 

@@ -47,7 +47,14 @@ struct qr_http_conn {
     size_t unsent;       /* bytes, when the phase's deadline was set */
     bool broken;         /* a part of the answer is missing for want of memory: it is to be cut */
     bool http_1_0, is_head;
+
+    bool half;      /* the client sends nothing more */
+    int n_look;     /* looks whether it is still there, since the last byte sent to find out */
+    size_t n_early; /* bytes of the answer's status line that were sent for that */
+    size_t n_zero;  /* the same of zeros in front of a chunk's size */
 };
+
+#define QR_HTTP_VERSION "HTTP/1.1 " /* with which every answer begins */
 
 struct qr_http {
     struct event_base *base;
@@ -69,6 +76,8 @@ void qr_http_conn_enter(struct qr_http_conn *conn);
 void qr_http_conn_leave(struct qr_http_conn *conn);
 void qr_http_conn_phase(struct qr_http_conn *conn, enum qr_http_phase phase); /* with its deadline */
 void qr_http_conn_answered(struct qr_http_conn *conn);
+/* http_half.c: of a connection that is half closed and waits for its answer; again at each turn of its timer. */
+void qr_http_half_watch(struct qr_http_conn *conn);
 /* http_parse.c */
 void qr_http_parse_settings(http_parser_settings *settings);
 void qr_http_parse_reset(struct qr_http_conn *conn);

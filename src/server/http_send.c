@@ -44,7 +44,7 @@ static void write_head(struct qr_http_conn *c, int status, const char *type, con
     time_t now = time(NULL);
     struct tm parts;
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &parts));
-    qr_buf_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\nServer: quire\r\n", status, reason(status), date);
+    qr_buf_printf(out, QR_HTTP_VERSION "%d %s\r\nDate: %s\r\nServer: quire\r\n", status, reason(status), date);
     if (type)
         qr_buf_printf(out, "Content-Type: %s\r\n", type);
     if (length >= 0 && status != 204)
@@ -83,7 +83,7 @@ void qr_http_begin(struct qr_http_request *request, int status, const char *type
     c->chunked = length < 0 && !c->http_1_0;
     qr_buf_init(&head, 0);
     write_head(c, status, type, fields, length, &head);
-    if (head.failed || !add(c, head.data, head.len))
+    if (head.failed || !add(c, head.data + c->n_early, head.len - c->n_early))
         c->broken = true; /* no memory: what follows must not be taken for an answer */
     qr_buf_free(&head);
 }
@@ -102,6 +102,7 @@ bool qr_http_send(struct qr_http_request *request, const char *data, size_t n)
     /* What waited before counts, not this piece: one alone may be longer than the cap (log-probabilities of a prompt). */
     bool late = c->chunked && evbuffer_get_length(bufferevent_get_output(c->bev)) > c->http->limits.max_unsent;
     char size[24];
+    c->n_zero = 0;
     bool ok = !late && (!c->chunked || add(c, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", n)));
     ok = ok && add(c, data, n) && (!c->chunked || add(c, "\r\n", 2));
     /* Without memory the bytes sent would have a gap: better none; and who reads too slowly is cut. */

@@ -2,6 +2,7 @@
 The numbers are those of docs' list of inputs to survive: 31 slow senders, 32 readers that do not read, 33 headers,
 34 and 35 framing, 36 JSON, 37 disconnects, 38 descriptors, 39 Host and Origin, 40 to 44 fields."""
 
+import concurrent.futures
 import json
 import resource
 import socket
@@ -305,6 +306,73 @@ def test_many_vanish(server):
     while server.descriptors() > before and time.monotonic() < end:
         time.sleep(0.05)
     assert server.descriptors() <= before
+
+
+# ---------------------------------------------------------------- clients that close only their sending half
+
+def half(server, data, wait=0):
+    """Sends, closes that direction after a while, reads to the end: what `nc -N` does."""
+    with server.connect() as sock:
+        sock.sendall(data)
+        time.sleep(wait)
+        sock.shutdown(socket.SHUT_WR)
+        got = b""
+        while piece := sock.recv(65536):
+            got += piece
+    return got
+
+
+@pytest.mark.parametrize("wait", [0, 0.02])
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_who_closes_one_half_is_answered(server, stream, version, wait):
+    long = {"prompt": [5] * 300, "max_tokens": 400, "ignore_eos": True, "temperature": 0, "stream": stream}
+    body = json.dumps(long).encode()
+    data = post(f"Content-Length: {len(body)}\r\n", body).replace(b"HTTP/1.1", f"HTTP/{version}".encode())
+    right = server.json("/v1/completions", {**long, "stream": False})["choices"][0]["text"]
+    status, fields, answer = split(half(server, data, wait))
+    assert status == 200 and (version == "1.0" or ("transfer-encoding: chunked" in fields) == stream)
+    chunks = events(answer) if stream else [json.loads(answer)]
+    assert "".join(chunk["choices"][0]["text"] for chunk in chunks) == right
+
+
+def test_half_closed_requests_of_every_kind(server):
+    get = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    assert split(half(server, get))[0] == 200
+    good = post(f"Content-Length: {len(GOOD)}\r\n", GOOD)
+    answers = half(server, good + get + good)  # each of a row of requests, and that alone
+    assert answers.count(b"HTTP/1.1 200 OK") == 3 and answers.count(b'"choices"') == 2
+    answers = half(server, good + b"\r\nGET /vers")
+    assert answers.count(b"HTTP/1.1") == 1 and answers.count(b'"choices"') == 1
+    assert split(half(server, b"POST /v1/comp"))[0] == 0 and half(server, b"") == b""
+    refused = half(server, post("Content-Length: 5\r\nContent-Length: 6\r\n", b"{" * 100000))
+    assert split(refused)[0] == 400
+    assert split(half(server, post("Content-Length: 2\r\n", b"{}")))[0] == 400
+
+
+def test_many_half_closed_at_once(server):
+    bodies = [json.dumps({**BODY, "max_tokens": 40, "ignore_eos": True, "stream": bool(i % 2)}).encode() for i in range(64)]
+    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+        answers = list(pool.map(lambda body: split(half(server, post(f"Content-Length: {len(body)}\r\n", body))), bodies))
+    texts = [events(a[2]) if i % 2 else [json.loads(a[2])] for i, a in enumerate(answers)]
+    assert len({"".join(chunk["choices"][0]["text"] for chunk in text) for text in texts}) == 1
+
+
+@pytest.mark.parametrize("version", [b"HTTP/1.0", b"HTTP/1.1"])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("wait", [0, 0.1])
+def test_who_closes_the_other_half_too_is_gone(server, wait, stream, version):
+    """Found by what is sent to it: a byte at the first sign, the next ones later and later, or the stream itself."""
+    ended = 'vllm:request_success_total{engine="0",model_name="tiny.gguf",finished_reason="%s"}'
+    before = [server.metric(ended % reason) for reason in ("abort", "length")]
+    body = json.dumps({"prompt": [5] * 400, "n": 8, "max_tokens": 1600, "ignore_eos": True, "stream": stream}).encode()
+    with server.connect() as sock:
+        sock.sendall(post(f"Content-Length: {len(body)}\r\n", body).replace(b"HTTP/1.1", version))
+        sock.shutdown(socket.SHUT_WR)
+        time.sleep(wait)
+    settle(server, 10)
+    aborted, whole = [server.metric(ended % reason) - b for reason, b in zip(("abort", "length"), before)]
+    assert whole == 0 and (aborted == 8 or wait == 0)  # at once: perhaps before the engine had them
 
 
 # ---------------------------------------------------------------- 32: readers that do not read
