@@ -325,6 +325,38 @@ static bool mistral_mode(struct qr_parts *p, bool final)
     return true;
 }
 
+/* The last call of a list, cut off: what there is of its arguments, as OpenAI's API has it. Cut off in its name it is none. */
+static void say_cut_call(struct qr_parts *p, const char *text, size_t n)
+{
+    json_t *call;
+    size_t at;
+    p->no_memory = qr_parts_cut_call(text, n, &call, &at) != QR_OK || p->no_memory;
+    const char *name = json_string_value(json_object_get(call, "name"));
+    const struct qr_part part = {QR_PART_CALL, name, text + at, n - at};
+    if (name && !p->emit(p->ctx, &part))
+        p->no_memory = true;
+    json_decref(call);
+}
+
+/* [{"name", "parameters"}, ...], perhaps cut off; false: it is something else. */
+static bool say_list(struct qr_parts *p, const char *text, size_t n)
+{
+    size_t at = count_space(text, n);
+    if (at == n || text[at] != '[')
+        return false;
+    for (at++; at < n && text[at] != ']';) {
+        size_t length = text[at] == '{' ? whole_value(text + at, n - at) : 1;
+        if (length == 0) {
+            say_cut_call(p, text + at, n - at);
+            return true;
+        }
+        if (text[at] == '{' ? !say_calls(p, text + at, length, NULL) : text[at] != ',' && !is_space(text[at]))
+            return false;
+        at += length;
+    }
+    return true;
+}
+
 /* Nothing is certain before the end. Arguments that were cut off are arguments still. */
 static bool whole_mode(struct qr_parts *p, bool final)
 {
@@ -333,7 +365,7 @@ static bool whole_mode(struct qr_parts *p, bool final)
         return false;
     if (p->tools == QR_TOOLS_NAMED)
         p->no_memory = !p->emit(p->ctx, &part) || p->no_memory;
-    else if (!say_calls(p, p->held.data, p->held.len, NULL))
+    else if (!say_list(p, p->held.data, p->held.len))
         return no_call(p, "");
     drop(p, p->held.len);
     return false;

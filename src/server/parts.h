@@ -2,7 +2,9 @@
  * models are trained to write, and text. Knows no JSON API. */
 #ifndef QR_SERVER_PARTS_H
 #define QR_SERVER_PARTS_H
+#include <jansson.h>
 #include "base/buf.h"
+#include "base/err.h"
 
 enum qr_tool_format {
     QR_TOOLS_NONE,
@@ -19,7 +21,7 @@ enum qr_part_kind { QR_PART_TEXT, QR_PART_THOUGHT, QR_PART_CALL };
 struct qr_part {
     enum qr_part_kind kind;
     const char *name; /* CALL: of the function */
-    const char *text; /* [n] of a call: its arguments, a JSON object */
+    const char *text; /* [n] of a call: its arguments, a JSON object; of one that was cut off their beginning */
     size_t n;
 };
 
@@ -51,4 +53,8 @@ void qr_parts_free(struct qr_parts *parts); /* a zeroed struct is fine */
  * none comes as the text that it is. */
 void qr_parts_feed(struct qr_parts *parts, const char *text, size_t n);
 void qr_parts_end(struct qr_parts *parts); /* nothing more comes */
+
+/* parts_cut.c: what there is of a call {"name", "parameters"} whose text [n] ends before it does. *call: an object with the
+ * name, NULL as long as that is not whole; *arguments: where they begin in text, n if they do not. QR_OK or QR_NOMEM. */
+enum qr_status qr_parts_cut_call(const char *text, size_t n, json_t **call, size_t *arguments);
 #endif

@@ -368,6 +368,30 @@ def test_forced_tool_calls(client, name, choice):
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
+def test_forced_tool_calls_that_are_cut_off(client, name, choice):
+    """The limit of tokens leaves the beginning of the arguments in the call, nothing as content."""
+    options = {"model": name, "messages": QUESTION, "tools": [WEATHER], "tool_choice": choice, "temperature": 0.5, "seed": 1,
+               "parallel_tool_calls": False}  # fmt: skip
+    answer = client.chat.completions.create(**options, max_tokens=400)
+    (whole,) = answer.choices
+    squeezed = "".join(whole.message.tool_calls[0].function.arguments.split())
+    seen = set()
+    for n in range(1, answer.usage.completion_tokens, 2):
+        (cut,) = client.chat.completions.create(**options, max_tokens=n).choices
+        assert cut.finish_reason == "length" and not cut.message.content
+        text, streamed, finish = joined(client.chat.completions.create(**options, max_tokens=n, stream=True))
+        assert finish == "length" and not text
+        calls = cut.message.tool_calls or []
+        assert [call.function.arguments for call in calls] == [call["arguments"] for call in streamed]
+        for call in calls:
+            assert call.function.name == "get_weather"
+            part = "".join(call.function.arguments.split())
+            assert squeezed.startswith(part) and part != squeezed
+            seen.add(part)
+    assert len(seen) > 2
+
+
 class Stop(pydantic.BaseModel):
     place: City
     minutes: int = pydantic.Field(ge=0, le=9)

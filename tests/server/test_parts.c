@@ -113,7 +113,27 @@ static void forced(void **state)
     check(QR_TOOLS_NAMED, false, false, "{\"a\": 1}", "C(the_tool:{\"a\": 1})");
     check(QR_TOOLS_NAMED, false, false, "{\"a\": ", "C(the_tool:{\"a\": )");
     check(QR_TOOLS_FORCED, false, false, "[{\"name\": \"f\", \"parameters\": {\"a\": 1}}]", "C(f:{\"a\": 1})");
-    check(QR_TOOLS_FORCED, false, false, "[{\"name\": \"f\", ", "T([{\"name\": \"f\", )");
+    check(QR_TOOLS_FORCED, false, false,
+          "[ {\"name\": \"f\", \"parameters\": {}} , {\"name\": \"g\", \"parameters\": {\"a\": 1}}\n]",
+          "C(f:{})C(g:{\"a\": 1})");
+    /* cut off by the limit of tokens */
+    check(QR_TOOLS_FORCED, false, false, "[{\"name\": \"f\", \"parameters\": {\"a\": \"x}\\\"",
+          "C(f:{\"a\": \"x}\\\")");
+    check(QR_TOOLS_FORCED, false, false, "[{\"name\": \"f\", \"parameters\": {\"a\": {\"b\": 1}",
+          "C(f:{\"a\": {\"b\": 1})");
+    check(QR_TOOLS_FORCED, false, false, "[{\"name\": \"f\", \"parameters\": {}}, {\"name\": \"g\",\"parameters\":{",
+          "C(f:{})C(g:{)");
+    check(QR_TOOLS_FORCED, false, false, "[{\"name\":\"\\u0066\", \"parameters\"", "C(f:)");
+    check(QR_TOOLS_FORCED, false, false, "[{\"name\": \"f\", ", "C(f:)");
+    check(QR_TOOLS_FORCED, false, false, "[{\"name\": \"f\"}", "C(f:{})");
+    for (const char *text = "[{\"name\": \"f"; *text; text++) { /* what is left out at the end, the name is not whole */
+        char cut[32];
+        snprintf(cut, sizeof cut, "%.*s", (int)strlen(text), "[{\"name\": \"f");
+        check(QR_TOOLS_FORCED, false, false, cut, "");
+    }
+    check(QR_TOOLS_FORCED, false, false, "[{\"name\": \"f\", \"parameters\": {}}", "C(f:{})");
+    check(QR_TOOLS_FORCED, false, false, "[1]", "T([1])");
+    check(QR_TOOLS_FORCED, false, false, "so", "T(so)");
 }
 
 int main(void)
