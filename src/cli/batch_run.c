@@ -54,8 +54,7 @@ static enum qr_status finish_slot(struct cli_batch *b, struct cli_batch_slot *sl
     struct qr_openai_error error = {0};
     enum qr_status status;
     if (qr_openai_answer_status(&slot->answer, &error.err) == QR_OK) {
-        json_t *body = qr_openai_answer_json(&slot->answer, qr_model_name(b->session.model), qr_rand_fresh_seed(),
-                                             (int64_t)time(NULL));
+        json_t *body = qr_openai_answer_json(&slot->answer, b->session.name, qr_rand_fresh_seed(), (int64_t)time(NULL));
         status = write_result(b, slot->custom_id, slot->number, 200, body, json_null(), err);
         b->n_answered++;
     } else {

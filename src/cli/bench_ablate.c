@@ -353,8 +353,8 @@ static int run_all(struct ablate *a, bool ops_only)
     if (qr_cuda_device_get(0, false, &gpu, &err) != QR_OK ||
         qr_pool_create((int)a->session.n_thread, &a->pool, &err) != QR_OK)
         return cli_fail(&err);
-    printf("%s on %s; %lld x context %lld, %d windows of %lld steps\n", qr_model_name(a->session.model), gpu.name,
-           (long long)a->batch, (long long)a->context, WINDOWS, (long long)a->steps);
+    printf("%s on %s; %lld x context %lld, %d windows of %lld steps\n", a->session.name, gpu.name, (long long)a->batch,
+           (long long)a->context, WINDOWS, (long long)a->steps);
     int code = print_ops(a, QR_FUSE_ALL, "all", &all);
     if (code == CLI_GO_ON)
         code = print_ops(a, 0, "none", &none);

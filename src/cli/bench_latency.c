@@ -167,13 +167,12 @@ static void report(const struct latency *b, const struct run *runs)
     double prefill_rate = prefill > 0 ? batch * (double)b->input_len / prefill : 0;
     double decode_rate = step > 0 ? batch / step : 0;
     if (b->json) {
-        json_t *root =
-            json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:f}", "device", facts.device,
-                      "model", qr_model_name(b->session.model), "dtype", facts.dtype, "batch", (json_int_t)b->batch,
-                      "prompt", (json_int_t)b->input_len, "output", (json_int_t)b->output_len, "ttft_ms", ttft * 1e3,
-                      "prefill_tok_s", prefill_rate, "decode_tok_s", decode_rate, "step_us", step * 1e6, "weight_bytes",
-                      (json_int_t)facts.weight_bytes_per_step, "kv_bytes", (json_int_t)kv, "bandwidth_gbs", bandwidth,
-                      "share_of_peak", peak > 0 ? bandwidth / peak : 0.0);
+        json_t *root = json_pack(
+            "{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:f}", "device", facts.device, "model",
+            b->session.name, "dtype", facts.dtype, "batch", (json_int_t)b->batch, "prompt", (json_int_t)b->input_len,
+            "output", (json_int_t)b->output_len, "ttft_ms", ttft * 1e3, "prefill_tok_s", prefill_rate, "decode_tok_s",
+            decode_rate, "step_us", step * 1e6, "weight_bytes", (json_int_t)facts.weight_bytes_per_step, "kv_bytes",
+            (json_int_t)kv, "bandwidth_gbs", bandwidth, "share_of_peak", peak > 0 ? bandwidth / peak : 0.0);
         if (b->second > 0) {
             json_object_set_new(root, "second_turn_ttft_ms", json_real(second * 1e3));
             json_object_set_new(root, "second_turn_cached_tokens", json_integer((json_int_t)cached));
@@ -183,8 +182,8 @@ static void report(const struct latency *b, const struct run *runs)
         json_decref(root);
         return;
     }
-    printf("%s, %s, %s; %lld x (%lld in, %lld out), median of %lld\n", qr_model_name(b->session.model), facts.dtype,
-           facts.device, (long long)b->batch, (long long)b->input_len, (long long)b->output_len, (long long)b->repeat);
+    printf("%s, %s, %s; %lld x (%lld in, %lld out), median of %lld\n", b->session.name, facts.dtype, facts.device,
+           (long long)b->batch, (long long)b->input_len, (long long)b->output_len, (long long)b->repeat);
     printf("  first token   %9.2f ms\n  prefill       %9.1f tok/s\n  decode        %9.1f tok/s, %.0f us a step\n",
            ttft * 1e3, prefill_rate, decode_rate, step * 1e6);
     printf("  read a step   %9.1f MB weights + %.1f MB KV: %.1f GB/s", (double)facts.weight_bytes_per_step / 1e6,

@@ -259,14 +259,14 @@ static void report(struct throughput *t)
             "ttft_ms", "p50", ttft[0], "p99", ttft[1], "itl_ms", "p50", itl[0], "p99", itl[1], "preemptions",
             (json_int_t)stats.n_preempted, "peak_running", stats.peak_running, "cached_tokens",
             (json_int_t)stats.n_cached, "steps", (json_int_t)stats.n_step, "plan_us", plan_us, "follow_us", follow_us,
-            "device", facts.device, "model", qr_model_name(t->session.model), "dtype", facts.dtype);
+            "device", facts.device, "model", t->session.name, "dtype", facts.dtype);
         json_dumpf(root, stdout, JSON_PRESERVE_ORDER);
         putchar('\n');
         json_decref(root);
         return;
     }
-    printf("%s, %s, %s; %zu requests, %lld tokens in, %lld out, %.2f s\n", qr_model_name(t->session.model), facts.dtype,
-           facts.device, t->n_done, (long long)t->prompt_tokens, (long long)t->output_tokens, t->wall_s);
+    printf("%s, %s, %s; %zu requests, %lld tokens in, %lld out, %.2f s\n", t->session.name, facts.dtype, facts.device,
+           t->n_done, (long long)t->prompt_tokens, (long long)t->output_tokens, t->wall_s);
     printf("  written       %9.1f tok/s\n  with prompts  %9.1f tok/s\n", output_rate, total_rate);
     printf("  first token   %9.1f ms median, %.1f ms p99\n  between two   %9.2f ms median, %.2f ms p99\n", ttft[0],
            ttft[1], itl[0], itl[1]);

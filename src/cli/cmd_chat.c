@@ -166,7 +166,7 @@ int cmd_chat(const struct cli_command *command, int argc, char **argv)
     if (code == CLI_GO_ON) {
         c.colour = cli_fancy(stderr);
         if (c.colour)
-            fprintf(stderr, "%s, context of %d tokens. /help lists commands.\n", qr_model_name(c.session.model),
+            fprintf(stderr, "%s, context of %d tokens. /help lists commands.\n", c.session.name,
                     qr_engine_max_len(c.session.engine));
         code = c.first ? turn(&c, c.first, strlen(c.first)) : CLI_OK;
         if (code == CLI_OK)

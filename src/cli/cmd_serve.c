@@ -41,6 +41,7 @@ struct serve {
     struct qr_serve_options options;
     const char *host, *tool_parser, *reasoning_parser;
     struct cli_list keys, names, hosts, origins;
+    char name[CLI_NAME]; /* of the model, where names has none */
     int64_t port, drain_s, max_conn, n_worker, idle_s, head_s, body_s, body_mb;
     double temperature, top_p; /* of requests that name none; below 0: the model's */
     bool log_requests;
@@ -80,7 +81,6 @@ static void take_keys(struct serve *v)
 static void take_options(struct serve *v, const char *model)
 {
     struct qr_serve_options *o = &v->options;
-    const char *slash = model ? strrchr(model, '/') : NULL;
     qr_serve_options_default(o);
     o->host = v->host;
     o->port = (int)v->port;
@@ -93,9 +93,10 @@ static void take_options(struct serve *v, const char *model)
     if (v->n_worker)
         o->n_worker = (int)v->n_worker;
     take_keys(v);
-    if (v->names.n == 0 && model) { /* the path as it was given, and its last part */
-        v->names.item[v->names.n++] = slash && slash[1] ? slash + 1 : model;
-        if (slash)
+    if (v->names.n == 0 && model) { /* and the path as it was given */
+        cli_model_name(model, v->name);
+        v->names.item[v->names.n++] = v->name;
+        if (strcmp(model, v->name) != 0 && qr_utf8_valid(model, strlen(model)) == strlen(model))
             v->names.item[v->names.n++] = model;
     }
     o->model_name = v->names.item;

@@ -14,6 +14,7 @@
 #include "cli/ui.h"
 #include "cuda/cuda.h"
 #include "engine/model.h"
+#include "model/names.h"
 #include "plan/fuse.h"
 
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -130,6 +131,18 @@ bool cli_default_model(char *path, size_t room)
     return false;
 }
 
+void cli_model_name(const char *path, char name[CLI_NAME])
+{
+    size_t end = strlen(path), begin;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    for (begin = end; begin > 0 && path[begin - 1] != '/';)
+        begin--;
+    qr_name_copy(name, CLI_NAME, path + begin, end - begin); /* with ? for what is no UTF-8: it goes into JSON */
+    if (!name[0])
+        strcpy(name, "model");
+}
+
 static bool on_progress(void *ctx, uint64_t done, uint64_t total)
 {
     cli_progress_update(ctx, done, total);
@@ -188,6 +201,7 @@ int cli_open(const struct cli_command *command, struct cli_session *s, const cha
     if (!path && !cli_default_model(fallback, sizeof fallback))
         return CLI_FAILED;
     s->path = path ? path : fallback;
+    cli_model_name(s->path, s->name);
     code = cli_hub_resolve(s->path, s->device, need == CLI_NEED_TOKENIZER, &s->resolved);
     if (code != CLI_GO_ON)
         return code;

@@ -5,6 +5,8 @@
 #include "cli/args.h"
 #include "quire.h"
 
+#define CLI_NAME 256
+
 struct cli_session {
     /* options, filled by cli_parse through the tables below */
     const char *device, *isa, *kv_cache_dtype, *fuse, *chat_template, *quantization;
@@ -25,6 +27,7 @@ struct cli_session {
     struct qr_constraint constraint; /* by cli_sampling; .ctx NULL: none */
     double load_s;
     const char *path;
+    char name[CLI_NAME]; /* cli_model_name of path */
     char *resolved; /* what path stands for when it is a repository; else NULL */
     int32_t stop_ids[CLI_LIST_MAX];
     /* tables */
@@ -36,6 +39,9 @@ void cli_session_init(struct cli_session *session);
 
 /* The path of QUIRE_MODEL, else of the file that `make run` fetched. False after saying what to do. */
 bool cli_default_model(char *path, size_t room);
+
+/* What answers and figures call a model: the last part of the path or repository that was given for it. */
+void cli_model_name(const char *path, char name[CLI_NAME]);
 
 enum cli_need { CLI_NEED_TOKENIZER, CLI_NEED_HEADERS, CLI_NEED_WEIGHTS, CLI_NEED_ENGINE };
 /* Opens the model (path NULL: the default one) and, if needed, an engine. Prints the error; CLI_GO_ON when it went well. */

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from server import Server
+
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 
@@ -98,6 +100,26 @@ def test_chat_of_the_default_model(quire, default_model, tmp_path):
     assert choice["message"] == {"role": "assistant", "content": alone["text"]}
     assert "Paris" in alone["text"]
     assert usage["total_tokens"] == len(alone["prompt_token_ids"]) + len(alone["token_ids"])
+
+
+@pytest.mark.parametrize("kind", ["file", "directory", "no UTF-8"])
+def test_the_model_has_the_name_that_serve_gives_it(quire, tiny, tmp_path, kind):
+    path, name = tiny, "tiny.gguf"
+    if kind == "directory":
+        path, name = f"{tmp_path}/some-dir///", "some-dir"
+        quire.run("synth", "tiny-llama", path)
+    elif kind == "no UTF-8":
+        path, name = os.fsdecode(os.fsencode(tmp_path) + b"/a\xffb.gguf"), "a?b.gguf"
+        os.symlink(tiny, path)
+    out = tmp_path / "out.jsonl"
+    quire.run("batch", path, "-i", write(tmp_path / "in.jsonl", [line("q", {"prompt": "x", "max_tokens": 1})]), "-o", out)
+    assert results(out)["q"]["response"]["body"]["model"] == name
+    server = Server(quire.path, path)
+    try:
+        body = {"prompt": "x", "max_tokens": 1}
+        assert server.json("/v1/completions", body)["model"] == name == server.json("/v1/models")["data"][0]["id"]
+    finally:
+        assert server.stop() == 0
 
 
 BAD = {  # custom_id -> (line, field that the error must name)
