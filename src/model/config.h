@@ -37,10 +37,17 @@ struct qr_rope {
 
 /* Quantised safetensors; GGUF files say it tensor by tensor. */
 enum qr_quant_method { QR_QUANT_NONE, QR_QUANT_FP8, QR_QUANT_GPTQ, QR_QUANT_AWQ };
+enum qr_scales {
+    QR_SCALES_ANY, /* their shape tells */
+    QR_SCALES_ONE, /* one a matrix */
+    QR_SCALES_ROWS /* one a row */
+};
+
 struct qr_quant {
     enum qr_quant_method method;
     int32_t group;                  /* gptq, awq: inputs that share a scale; 0: all */
     int32_t block_rows, block_cols; /* fp8: a scale for each such block; 0: one a row, or one */
+    enum qr_scales scales;          /* fp8: what the config says of them */
     bool act_order;                 /* gptq: inputs of a group lie apart (desc_act) */
     bool zeros_as_they_are;         /* gptq_v2 */
 };

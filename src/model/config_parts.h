@@ -11,4 +11,8 @@ enum qr_status qr_config_rope_from_hf(const json_t *config, struct qr_config *ou
 void qr_config_set_gemma(struct qr_config *config);
 /* quantization_config of a config.json. */
 enum qr_status qr_config_quant_from_hf(const json_t *config, struct qr_config *out, struct qr_err *err);
+/* The one of quant_method compressed-tensors. */
+enum qr_status qr_config_quant_compressed(const json_t *q, struct qr_quant *out, struct qr_err *err);
+/* [rows, columns] that share a scale, under a key. */
+enum qr_status qr_config_quant_block(const json_t *q, const char *key, struct qr_quant *out, struct qr_err *err);
 #endif

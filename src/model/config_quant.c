@@ -1,6 +1,6 @@
 /* config_quant.c - quantization_config of a config.json: the three kinds of quantised safetensors that quire reads.
  * Sources: the model cards and files of Qwen's and DeepSeek's FP8 releases; AutoGPTQ's and GPTQModel's quantize_config;
- * AutoAWQ's quant_config; compressed-tensors' float-quantized. */
+ * AutoAWQ's quant_config; for compressed-tensors see config_compressed.c. */
 #include <string.h>
 #include "base/json.h"
 #include "model/config_parts.h"
@@ -52,8 +52,7 @@ static enum qr_status read_awq(const json_t *q, struct qr_quant *out, struct qr_
     return QR_OK;
 }
 
-/* [rows, columns] that share a scale, under a key. */
-static enum qr_status read_block(const json_t *q, const char *key, struct qr_quant *out, struct qr_err *err)
+enum qr_status qr_config_quant_block(const json_t *q, const char *key, struct qr_quant *out, struct qr_err *err)
 {
     const json_t *block = json_object_get(q, key);
     int64_t rows, cols;
@@ -78,57 +77,7 @@ static enum qr_status read_fp8(const json_t *q, struct qr_quant *out, struct qr_
     QR_TRY(qr_json_string(q, "fmt", &format, err));
     if (strcmp(format, "e4m3") != 0 && strcmp(format, "float8_e4m3fn") != 0)
         return qr_fail(err, QR_UNSUPPORTED, "\"fp8\" of fmt %s is not supported; quire reads e4m3", format);
-    return read_block(q, "weight_block_size", out, err);
-}
-
-/* One of compressed-tensors' config_groups: 8-bit floats with a scale for a tensor, a row or a block, the same block in
- * all groups. */
-static enum qr_status read_group(const json_t *group, const char *name, bool first, struct qr_quant *out,
-                                 struct qr_err *err)
-{
-    const json_t *weights = json_object_get(group, "weights");
-    struct qr_quant own = {.method = QR_QUANT_FP8};
-    const char *type = "float", *strategy = "tensor";
-    int64_t bits = 8;
-
-    QR_TRY(qr_json_string(weights, "type", &type, err));
-    QR_TRY(qr_json_string(weights, "strategy", &strategy, err));
-    QR_TRY(qr_json_int(weights, "num_bits", 1, 64, &bits, err));
-    if (strcmp(type, "float") != 0 || bits != 8)
-        return qr_fail(err, QR_UNSUPPORTED,
-                       "\"compressed-tensors\" %.60s: weights of type %.40s with %lld bits are not "
-                       "supported; quire reads floats of 8",
-                       name, type, (long long)bits);
-    if (strcmp(strategy, "block") == 0)
-        QR_TRY(read_block(weights, "block_structure", &own, err));
-    if (!first && (own.block_rows != out->block_rows || own.block_cols != out->block_cols))
-        return qr_fail(err, QR_UNSUPPORTED,
-                       "\"compressed-tensors\" %.60s: groups whose blocks differ are not supported", name);
-    *out = own;
-    return QR_OK;
-}
-
-/* compressed-tensors names a format for all its groups of layers. */
-static enum qr_status read_compressed(const json_t *q, struct qr_quant *out, struct qr_err *err)
-{
-    const char *format = "?", *name;
-    json_t *group;
-    int n = 0;
-
-    QR_TRY(qr_json_string(q, "format", &format, err));
-    if (strcmp(format, "float-quantized") != 0)
-        return qr_fail(err, QR_UNSUPPORTED,
-                       "\"compressed-tensors\" of format %s is not supported; quire reads "
-                       "float-quantized",
-                       format);
-    if (json_object_size(json_object_get(q, "transform_config")) > 0)
-        return qr_fail(err, QR_UNSUPPORTED, "\"compressed-tensors\" with a transform_config is not supported");
-    out->method = QR_QUANT_FP8;
-    json_object_foreach(json_object_get(q, "config_groups"), name, group)
-    {
-        QR_TRY(read_group(group, name, n++ == 0, out, err));
-    }
-    return QR_OK;
+    return qr_config_quant_block(q, "weight_block_size", out, err);
 }
 
 enum qr_status qr_config_quant_from_hf(const json_t *config, struct qr_config *out, struct qr_err *err)
@@ -136,7 +85,8 @@ enum qr_status qr_config_quant_from_hf(const json_t *config, struct qr_config *o
     static const struct {
         const char *name;
         enum qr_status (*read)(const json_t *q, struct qr_quant *out, struct qr_err *err);
-    } known[] = {{"fp8", read_fp8}, {"gptq", read_gptq}, {"awq", read_awq}, {"compressed-tensors", read_compressed}};
+    } known[] = {
+        {"fp8", read_fp8}, {"gptq", read_gptq}, {"awq", read_awq}, {"compressed-tensors", qr_config_quant_compressed}};
     const json_t *q = json_object_get(config, "quantization_config");
     const char *method = json_string_value(json_object_get(q, "quant_method"));
 

@@ -269,6 +269,12 @@ static enum qr_status make_fp8(const struct qr_source *source, struct qr_derived
     bool single = d->scale_rows == 1 && d->scale_cols == 1;
     if (!single && quant->block_rows == 0 && (d->scale_rows != d->n_row || d->scale_cols != 1))
         return bad_shape(d->scale, "one scale, or one a row", err);
+    if ((quant->scales == QR_SCALES_ONE && !single) ||
+        (quant->scales == QR_SCALES_ROWS && (d->scale_rows != d->n_row || d->scale_cols != 1)))
+        return bad_shape(d->scale,
+                         quant->scales == QR_SCALES_ONE ? "one scale, as strategy tensor has it"
+                                                        : "one scale a row, as strategy channel has it",
+                         err);
     if (!single && quant->block_rows > 0 &&
         (d->scale_rows != pieces(d->n_row, quant->block_rows) || d->scale_cols != pieces(d->n_col, quant->block_cols)))
         return bad_shape(d->scale, "a scale for each block of weight_block_size", err);

@@ -3,6 +3,7 @@ here by the formats' own descriptions, dequantised here too, and what quire says
 the numpy forward over the dequantised numbers."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -119,6 +120,12 @@ FORMATS = {
     "fp8-blocks-bf16": ({"quant_method": "fp8", "weight_block_size": [128, 128]}, lambda n, w: fp8_blocks(n, w, "BF16")),
     "fp8-tensor": ({"quant_method": "fp8", "activation_scheme": "static"}, lambda n, w: fp8_rows(n, w, True)),
     "fp8-rows": ({"quant_method": "compressed-tensors", "format": "float-quantized"}, lambda n, w: fp8_rows(n, w, False)),
+    "fp8-compressed-rows": ({"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {
+        "group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True, "dynamic": False}}}},
+        lambda n, w: fp8_rows(n, w, False)),
+    "fp8-compressed-tensor": ({"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {
+        "group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "tensor"}}}},
+        lambda n, w: fp8_rows(n, w, True)),
     "fp8-compressed-blocks": ({"quant_method": "compressed-tensors", "format": "float-quantized", "transform_config": {}, "config_groups": {
         "group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}}}},
         lambda n, w: compressed_blocks(n, w)),
@@ -288,6 +295,13 @@ def test_broken_ones_are_refused(quire, tmp_path):
     text = (path / "config.json").read_text().replace('"desc_act": true', '"desc_act": false')
     (path / "config.json").write_text(text)
     assert "desc_act is false" in refusal(quire, path)
+    for kind, told in (("fp8-compressed-rows", "tensor"), ("fp8-compressed-tensor", "channel")):  # scales against their strategy
+        path = tmp_path / f"as-{told}"
+        quantise(tmp_path / "plain", path, kind)
+        text = (path / "config.json").read_text()
+        assert text.count('"strategy": ') == 1
+        (path / "config.json").write_text(re.sub(r'("strategy": )"\w+"', rf'\1"{told}"', text))
+        assert f"as strategy {told} has it" in refusal(quire, path)
     path = tmp_path / "nan"
     quantise(tmp_path / "plain", path, "fp8-rows")
     raw = bytearray((path / "model.safetensors").read_bytes())

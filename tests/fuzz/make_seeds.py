@@ -126,7 +126,7 @@ def config_seeds():
         {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": True, "sym": True, "checkpoint_format": "gptq_v2"},
         {"quant_method": "awq", "bits": 4, "group_size": 64, "zero_point": True, "version": "gemm"},
         {"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic"},
-        {"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {"group_0": {"targets": ["Linear"]}}},
+        {"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}}},
     ):
         yield "quant-" + quant["quant_method"], dump(base | {"quantization_config": quant})
 

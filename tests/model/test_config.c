@@ -375,16 +375,18 @@ static void refuses_by_name_what_it_does_not_know(void **state)
             "type int with 8 bits");
     refused(mk_st_config,
             "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\",\"config_"
-            "groups\":{\"g0\":{\"weights\":{\"num_bits\":4}}}}}",
+            "groups\":{\"g0\":{\"weights\":{\"type\":\"float\",\"num_bits\":4}}}}}",
             "4 bits");
+    refused(
+        mk_st_config,
+        "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\",\"config_"
+        "groups\":{\"g0\":{\"weights\":{\"type\":\"float\",\"strategy\":\"block\",\"block_structure\":[128,16]}}}}}",
+        "block_structure");
     refused(mk_st_config,
             "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\",\"config_"
-            "groups\":{\"g0\":{\"weights\":{\"strategy\":\"block\",\"block_structure\":[128,16]}}}}}",
-            "block_structure");
-    refused(mk_st_config,
-            "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\",\"config_"
-            "groups\":{\"g0\":{\"weights\":{\"strategy\":\"block\",\"block_structure\":[128,128]}},\"g1\":{\"weights\":"
-            "{\"strategy\":\"channel\"}}}}}",
+            "groups\":{\"g0\":{\"weights\":{\"type\":\"float\",\"strategy\":\"block\",\"block_structure\":[128,128]}},"
+            "\"g1\":{\"weights\":"
+            "{\"type\":\"float\",\"strategy\":\"channel\"}}}}}",
             "blocks differ");
     refused(mk_st_config,
             "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\","
@@ -397,6 +399,77 @@ static void refuses_by_name_what_it_does_not_know(void **state)
     refused(mk_st_config, "{\"use_bidirectional_attention\":true}", "embeddings");
     refused(qwen25, "{\"layer_types\":[\"linear_attention\"]}", "linear_attention"); /* windows are off there */
     refused(qwen25, "{\"use_sliding_window\":\"no\"}", "true or false");
+}
+
+/* What compressed-tensors' config may say, and a word of the sentence that refuses it. NULL: it is read. */
+static void compressed_tensors_that_are_not_read(void **state)
+{
+    static const struct {
+        const char *top, *weights; /* members of the config, and of a group's weights, both begin with a comma */
+        const char *word;
+        enum qr_scales scales;
+    } all[] = {
+        {"", ",\"strategy\":\"tensor\"", NULL, QR_SCALES_ONE},
+        {"", ",\"strategy\":\"channel\"", NULL, QR_SCALES_ROWS},
+        {"", ",\"strategy\":\"channel\",\"group_size\":-1", NULL, QR_SCALES_ROWS},
+        {"", "", NULL, QR_SCALES_ONE},
+        {"", ",\"group_size\":-1", NULL, QR_SCALES_ROWS},
+        {"", ",\"strategy\":\"block\",\"block_structure\":[16,32]", NULL, QR_SCALES_ANY},
+        {",\"sparsity_config\":{\"format\":\"dense\"},\"kv_cache_scheme\":null",
+         ",\"group_size\":null,\"dynamic\":false,\"symmetric\":true,\"actorder\":null,\"block_structure\":null", NULL,
+         QR_SCALES_ONE},
+        {"", ",\"strategy\":\"group\",\"group_size\":128", "strategy group", 0},
+        {"", ",\"group_size\":128", "strategy group", 0},
+        {"", ",\"strategy\":\"token\"", "strategy token", 0},
+        {"", ",\"strategy\":7", "strategy", 0},
+        {"", ",\"strategy\":\"channel\",\"group_size\":128", "group_size 128 makes no sense with strategy channel", 0},
+        {"", ",\"strategy\":\"tensor\",\"group_size\":-1", "group_size -1", 0},
+        {"", ",\"group_size\":-2", "group_size", 0},
+        {"", ",\"strategy\":\"block\"", "needs a block_structure", 0},
+        {"", ",\"strategy\":\"tensor\",\"block_structure\":[16,32]", "no use for a block_structure", 0},
+        {"", ",\"strategy\":\"block\",\"block_structure\":\"16x32\"", "two numbers", 0},
+        {"", ",\"symmetric\":false", "zero points", 0},
+        {"", ",\"symmetric\":0", "symmetric", 0},
+        {"", ",\"dynamic\":true", "dynamic", 0},
+        {"", ",\"dynamic\":\"local\"", "dynamic", 0},
+        {"", ",\"actorder\":\"group\"", "actorder", 0},
+        {",\"sparsity_config\":{\"format\":\"sparse-24-bitmask\"}", "", "sparsity_config", 0},
+        {",\"sparsity_config\":[]", "", "sparsity_config must be an object", 0},
+        {",\"config_groups\":[1]", NULL, "config_groups must be an object", 0},
+        {",\"config_groups\":{\"g\":3}", NULL, "g: it has no weights", 0},
+        {",\"config_groups\":{\"g\":{\"weights\":\"float\"}}", NULL, "g: it has no weights", 0},
+        {",\"config_groups\":{\"g\":{\"weights\":{\"num_bits\":8}}}", NULL, "type int with 8 bits", 0},
+        {",\"config_groups\":{\"g\":{\"weights\":{\"type\":\"float\",\"num_bits\":0}}}", NULL, "num_bits", 0},
+        {",\"config_groups\":{\"g\":{\"format\":\"nvfp4-pack-quantized\",\"weights\":{\"type\":\"float\"}}}", NULL,
+         "g of format nvfp4-pack-quantized", 0},
+        {",\"config_groups\":{}", NULL, NULL, QR_SCALES_ANY},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char text[600];
+        struct qr_config c;
+        struct qr_err err;
+        int n = snprintf(
+            text, sizeof text,
+            "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\"%s",
+            all[i].top);
+        if (all[i].weights)
+            n += snprintf(text + n, sizeof text - (size_t)n,
+                          ",\"config_groups\":{\"g\":{\"targets\":[\"Linear\"],\"weights\":{\"num_bits\":8,"
+                          "\"type\":\"float\"%s}}}",
+                          all[i].weights);
+        snprintf(text + n, sizeof text - (size_t)n, "}}");
+        if (all[i].word) {
+            refused(mk_st_config, text, all[i].word);
+            continue;
+        }
+        json_t *config = changed(mk_st_config, text);
+        if (qr_config_from_hf(config, NULL, &c, &err) != QR_OK)
+            fail_msg("%s: %s", text, err.message);
+        json_decref(config);
+        assert_int_equal(c.quant.scales, all[i].scales);
+        assert_int_equal(c.quant.method, QR_QUANT_FP8);
+    }
 }
 
 /* Every bit of a config.json flipped and every byte cut off: an error or a config that passes the gate. */
@@ -618,6 +691,7 @@ int main(void)
         cmocka_unit_test(rope_in_every_spelling),
         cmocka_unit_test(refuses_absurd_numbers),
         cmocka_unit_test(refuses_by_name_what_it_does_not_know),
+        cmocka_unit_test(compressed_tensors_that_are_not_read),
         cmocka_unit_test(survives_every_cut_and_flip),
         cmocka_unit_test(shapes),
         cmocka_unit_test_setup_teardown(reads_gguf_keys, tmp_setup, tmp_teardown),
