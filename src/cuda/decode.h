@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 #include "cuda/launch.h"
+#include "cuda/quant.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,6 +19,7 @@ enum {
     QR_DECODE_MATH = 12,     /* warps that multiply */
     QR_DECODE_WARPS = 15,    /* two more fetch, one adds */
     QR_DECODE_PIECE = 16,    /* tiles of a slot of the ring, 8 KB */
+    QR_DECODE_STEP = 32,     /* bytes: places of weights are counted in these where some are quantised */
     QR_DECODE_LIST = 512,    /* pieces that a block may read of a layer, at most */
     QR_DECODE_LAYERS = 64,   /* at most */
     QR_DECODE_CUT_UNITS = 16 /* units of attention of a block, at most */
@@ -35,7 +37,14 @@ struct qr_decode_matrix {
     int32_t strips;      /* of 16 rows; gate and up: of gate alone */
     int32_t k16;         /* tiles of a strip */
     int32_t cuts, chain; /* chains, and tiles of one */
+    /* Only of a model with quantised matrices: */
+    int32_t type;  /* enum qr_cu_quant */
+    int32_t strip; /* bytes of 16 rows */
+    int32_t quads; /* of a piece, at most: QR_DECODE_QUADS or less, so that a chain's pieces are equally large */
 };
+/* A quad is four tiles, 64 k: a unit of quant.h. How many fill a slot of the ring, with their scales and the super blocks that they touch. */
+#define QR_DECODE_QUADS(type)                                                                                          \
+    ((type) == QR_CU_NO_QUANT ? 4 : (type) == QR_CU_Q4_0 ? 14 : (type) == QR_CU_Q4_K ? 13 : (type) == QR_CU_Q4_1 ? 12 : 7)
 
 /* When a bound on pieces in flight holds: blocks exchange words meanwhile; the stage that is being multiplied needs the piece; that
  * stage is gate and up, and the piece is for a later one; the head. */
@@ -49,7 +58,7 @@ enum qr_decode_cap {
 
 /* All in 32 bits, so that a block keeps every layer's at hand. */
 struct qr_decode_layer {
-    uint32_t tile[4]; /* first tile of each matrix, counted from the start of the weights */
+    uint32_t tile[4]; /* first tile of each matrix, counted from the start of the weights; packed: first QR_DECODE_STEP */
     uint32_t bias_qkv, bias_o, bias_down, norm_attention, norm_mlp, norm_q, norm_k; /* floats into vectors, or NONE */
 };
 #define QR_DECODE_NONE UINT32_MAX
@@ -68,6 +77,8 @@ struct qr_decode_args {
     char *kv;
     uint64_t pool; /* bytes of K or V of a layer */
     struct qr_decode_matrix matrix[QR_DECODE_STAGES];
+    int32_t packed; /* some matrices are quantised: places are counted in QR_DECODE_STEPs, not in tiles */
+    int32_t embed_type, embed_strip; /* then: as in qr_decode_matrix */
     uint32_t head_tile, embed_tile;
     int32_t embed_row, embed_rows, embed_k; /* first row and rows of the view; padded columns */
     int32_t n_layer, n_block, n_token;      /* n_block: of threads */
@@ -117,7 +128,7 @@ int qr_cu_decode_has(int head_dim);
 /* Shared memory of a block beside its ring. */
 int qr_cu_decode_shared(const struct qr_decode_args *a, int head_dim);
 /* Once; also asks whether a block with `shared` bytes fits a multiprocessor. */
-cudaError_t qr_cu_prepare_decode(int head_dim, int shared, int *blocks);
+cudaError_t qr_cu_prepare_decode(int head_dim, int packed, int shared, int *blocks);
 cudaError_t qr_cu_run_decode(const struct qr_cu_on *on, int head_dim, int shared, const struct qr_decode_args *a);
 
 #ifdef __cplusplus

@@ -12,12 +12,12 @@ static __device__ inline int adding_threads(int n)
 }
 
 // The token's row in the first layer, to the words of x: strips of down, as behind every other layer.
-static __device__ inline void put_embedded(const decode_block &d)
+template <bool PACKED> static __device__ inline void put_embedded(const decode_block &d)
 {
     const int *strip = d.r.s->share.strip[QR_DECODE_DOWN], items = (strip[1] - strip[0]) * d.n_token, g = d.lane % 8;
     for (int i = d.lane / 8; i < items; i += 4) {
         const int token = i % d.n_token, row = strip[0] + i / d.n_token;
-        const float4 e = embedded(d.p, token, row * 16 + g / 2 * 4);
+        const float4 e = embedded<PACKED>(d.p, token, row * 16 + g / 2 * 4);
         put_word(d.words(0, d.p.at.x_next) + (token * d.p.matrix[QR_DECODE_DOWN].strips + row) * 8 + g,
                  g % 2 ? e.z : e.x, g % 2 ? e.w : e.y, d.tag(0));
     }
@@ -69,9 +69,9 @@ static __device__ __forceinline__ void add_strips(const decode_block &d, int lay
     }
 }
 
-template <int HEAD_DIM> static __device__ __forceinline__ void run_add(const decode_block &d)
+template <int HEAD_DIM, bool PACKED> static __device__ __forceinline__ void run_add(const decode_block &d)
 {
-    put_embedded(d);
+    put_embedded<PACKED>(d);
     for (int turn = 0; turn < 3 * d.p.n_layer; turn++) {
         const int l = turn / 3, stage = turn % 3 == 0 ? QR_DECODE_QKV : turn % 3 == 1 ? QR_DECODE_O : QR_DECODE_DOWN;
         const bool qkv = stage == QR_DECODE_QKV, o = stage == QR_DECODE_O;

@@ -4,7 +4,9 @@
 #include "cuda/decode_ring.cuh"
 
 #if __CUDA_ARCH__ >= 900
-struct fetch {
+// PACKED: of a model with quantised matrices.
+template <bool PACKED> struct fetch {
+    static constexpr int PARTS = PACKED ? 3 : 2; // of a piece, copied apart
     const qr_decode_args &p;
     ring r;
     int page_bytes;
@@ -15,9 +17,10 @@ struct fetch {
         bool is_there;
     };
     struct source {
-        const char *from[2];
-        uint32_t bytes[2]; // the second one's may be 0
-        int stage;         // pages count as qkv
+        const char *from[PARTS];
+        uint32_t bytes[PARTS]; // those behind the first may be 0
+        int stage;             // pages count as qkv
+        uint32_t to[PARTS];    // places in the slot; PACKED
     };
 
     __device__ inline void advance(place &c, int n) const
@@ -28,14 +31,43 @@ struct fetch {
             c.at -= ++c.layer < p.n_layer ? in_layer : 0;
         c.is_there = c.layer < p.n_layer || c.at < in_layer + r.s->head_pieces;
     }
+    // n quads of a strip that begins at `strip`: codes, scales, and the super blocks that they touch.
+    __device__ inline source parts_of(const char *strip, int stage, int first, int n) const
+    {
+        const qr_decode_matrix &m = p.matrix[stage];
+        const int type = m.type, code = type ? QR_CU_CODE_BYTES(type) : 2048,
+                  scale = type ? QR_CU_SCALE_BYTES(type) : 0;
+        const int all = m.k16 / 4, most = QR_DECODE_QUADS(type);
+        source f = {};
+        f.stage = stage;
+        f.from[0] = strip + first * code;
+        f.bytes[0] = n * code;
+        f.from[1] = strip + all * code + first * scale;
+        f.bytes[1] = n * scale;
+        f.to[1] = most * code;
+        if (const int super = QR_CU_SUPER_BYTES(type)) {
+            const int units = QR_CU_SUPER_UNITS(type), at = first / units;
+            f.from[PARTS - 1] = strip + all * (code + scale) + at * super;
+            f.bytes[PARTS - 1] = ((first + n - 1) / units - at + 1) * super;
+            f.to[PARTS - 1] = most * (code + scale);
+        }
+        return f;
+    }
     __device__ inline source source_of(const place &c) const
     {
-        source f = {{nullptr, nullptr}, {0, 0}, QR_DECODE_QKV};
+        source f = {};
+        f.stage = QR_DECODE_QKV;
         if (c.layer == p.n_layer) { // strips of the head side by side, as units in a list
-            const int k16 = p.matrix[QR_DECODE_HEAD].k16, each = pieces_of(k16), at = c.at - r.s->layer_pieces;
+            const qr_decode_matrix &m = p.matrix[QR_DECODE_HEAD];
+            const int k16 = m.k16, each = PACKED ? pieces_of(m, true) : pieces_of(k16), at = c.at - r.s->layer_pieces;
             const int round = at / (MATH * each), rest = at - round * MATH * each;
             const int side = min(MATH, r.s->units[QR_DECODE_HEAD] - round * MATH), j = rest / side;
             const int strip = r.s->share.strip[QR_DECODE_HEAD][0] + round * MATH + rest - j * side;
+            if (PACKED) {
+                const int2 quads = quads_of(m, j);
+                return parts_of(p.tiles + (uint64_t)p.head_tile * QR_DECODE_STEP + (uint64_t)strip * m.strip,
+                                QR_DECODE_HEAD, quads.x, quads.y);
+            }
             f.from[0] = p.tiles + ((uint64_t)p.head_tile + (uint64_t)strip * k16 + j * PIECE) * 512;
             f.bytes[0] = min(PIECE, k16 - j * PIECE) * 512;
             f.stage = QR_DECODE_HEAD;
@@ -49,7 +81,14 @@ struct fetch {
             f.from[1] = pool + (uint64_t)second * page_bytes;
             f.bytes[0] = page_bytes;
             f.bytes[1] = second == NO_PAGE ? 0 : page_bytes;
+            f.to[1] = SLOT / 2;
             return f;
+        }
+        if (PACKED) {
+            const int stage = piece.y >> 8 & 7;
+            return parts_of(p.tiles + (uint64_t)r.s->layer[c.layer].tile[stage] * QR_DECODE_STEP +
+                                (uint64_t)piece.x * p.matrix[stage].strip,
+                            stage, piece.y >> FIRST_QUAD, piece.y & 255);
         }
         f.stage = piece.y >> 8;
         f.from[0] = p.tiles + (uint64_t)(r.s->layer[c.layer].tile[f.stage] + piece.x) * 512;
@@ -134,11 +173,13 @@ struct fetch {
                 const int order = lane - first + (lane < first ? n : 0);
                 if (lane < n && order < n_go) {
                     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _,[%0],%1;" ::"r"(now),
-                                 "r"(f.bytes[0] + f.bytes[1])
+                                 "r"(f.bytes[0] + f.bytes[1] + (PACKED ? f.bytes[PARTS - 1] : 0))
                                  : "memory");
                     copy(to, f.from[0], f.bytes[0], now, policy);
                     if (f.bytes[1])
-                        copy(to + SLOT / 2, f.from[1], f.bytes[1], now, policy);
+                        copy(to + (PACKED ? f.to[1] : SLOT / 2), f.from[1], f.bytes[1], now, policy);
+                    if (PACKED && f.bytes[PARTS - 1])
+                        copy(to + f.to[PARTS - 1], f.from[PARTS - 1], f.bytes[PARTS - 1], now, policy);
                     flies = true;
                 }
                 __syncwarp();
@@ -176,7 +217,7 @@ struct fetch {
             if (at < total && next > 0 && at < next + p.ahead && r.s->rests) {
                 const source f = source_of(c);
 #pragma unroll
-                for (int i = 0; i < 2; i++)
+                for (int i = 0; i < PARTS; i++)
                     for (uint32_t o = lane * 128; o < f.bytes[i]; o += 32 * 128)
                         prefetch_l2(f.from[i] + o);
                 advance(c, 1);

@@ -12,18 +12,35 @@
 #define N_SHARE   (QR_MAX_AHEAD + 2)
 #define MAX_SM    1024
 
-static uint32_t tile_of(const struct qr_cuda_exec *exec, int op)
+/* Some matrix is quantised: the kernel then counts places in smaller steps than tiles. */
+static bool is_packed(const struct qr_cuda_sizes *sizes)
+{
+    for (int i = 0; i < sizes->n_storage; i++)
+        if (sizes->storage[i].quant != QR_CU_NO_QUANT)
+            return true;
+    return false;
+}
+
+static uint32_t place_of(const struct qr_cuda_exec *exec, int op)
 {
     const struct qr_cuda_storage *s = &exec->sizes.storage[exec->sizes.op[op].storage];
-    return (uint32_t)(s->offset / 512 + exec->plan->op[op].weight->row / 16 * (uint32_t)(s->k / 16));
+    return (uint32_t)((s->offset + exec->plan->op[op].weight->row / 16 * s->strip) /
+                      (is_packed(&exec->sizes) ? QR_DECODE_STEP : 512));
 }
 
 static struct qr_decode_matrix matrix_of(const struct qr_cuda_exec *exec, int op)
 {
     const struct qr_cuda_storage *s = &exec->sizes.storage[exec->sizes.op[op].storage];
     int rows = (int)exec->plan->op[op].weight->n_row;
-    return (struct qr_decode_matrix){
+    struct qr_decode_matrix m = {
         .strips = (rows + 15) / 16, .k16 = s->k / 16, .cuts = s->cuts, .chain = s->k / 16 / s->cuts};
+    if (is_packed(&exec->sizes)) {
+        int quads = m.chain / 4, most = QR_DECODE_QUADS(s->quant), pieces = (quads + most - 1) / most;
+        m.type = (int32_t)s->quant;
+        m.strip = (int32_t)s->strip;
+        m.quads = (quads + pieces - 1) / pieces;
+    }
+    return m;
 }
 
 static uint32_t vector_of(const struct qr_cuda_exec *exec, int op, int which)
@@ -38,8 +55,8 @@ static void fill_layers(const struct qr_cuda_exec *exec, const struct qr_decode_
     for (int l = 0; l < p->n_layer; l++) {
         int i = p->first + l * QR_DECODE_OPS, before = l ? i - 1 : 1;
         layer[l] = (struct qr_decode_layer){
-            .tile = {tile_of(exec, i), tile_of(exec, i + QR_DECODE_OP_O), tile_of(exec, i + QR_DECODE_OP_UP),
-                     tile_of(exec, i + QR_DECODE_OP_DOWN)},
+            .tile = {place_of(exec, i), place_of(exec, i + QR_DECODE_OP_O), place_of(exec, i + QR_DECODE_OP_UP),
+                     place_of(exec, i + QR_DECODE_OP_DOWN)},
             .bias_qkv = vector_of(exec, i, 0),
             .bias_o = vector_of(exec, i + QR_DECODE_OP_O, 0),
             .bias_down = vector_of(exec, i + QR_DECODE_OP_DOWN, 0),
@@ -92,6 +109,7 @@ static void fill_sizes(const struct qr_cuda_exec *exec, const struct qr_decode_p
     const int stages[] = {QR_DECODE_OP_QKV, QR_DECODE_OP_O, QR_DECODE_OP_UP, QR_DECODE_OP_DOWN};
     a->n_embd = (int32_t)exec->plan->n_embd;
     a->n_kv_head = (int32_t)exec->plan->n_kv_head;
+    a->packed = is_packed(&exec->sizes);
     for (int s = 0; s < 4; s++)
         a->matrix[s] = matrix_of(exec, p->first + stages[s]);
     a->matrix[QR_DECODE_UP].strips /= 2;
@@ -107,8 +125,10 @@ static void fill_args(const struct qr_cuda_exec *exec, const struct qr_decode_pl
         .tiles = (const char *)exec->tiles,
         .kv = (char *)exec->kv,
         .pool = exec->sizes.pool,
-        .head_tile = tile_of(exec, p->head),
-        .embed_tile = (uint32_t)(embed->offset / 512),
+        .head_tile = place_of(exec, p->head),
+        .embed_type = (int32_t)embed->quant,
+        .embed_strip = (int32_t)embed->strip,
+        .embed_tile = (uint32_t)(embed->offset / (is_packed(&exec->sizes) ? QR_DECODE_STEP : 512)),
         .embed_row = (int32_t)plan->op[p->embed].weight->row,
         .embed_rows = (int32_t)plan->op[p->embed].weight->n_row,
         .embed_k = embed->k,
@@ -189,9 +209,12 @@ static enum qr_status prepare(struct qr_cuda_exec *exec, struct qr_cuda_decode *
     if (exec->limits.kv_type != QR_BF16)
         return qr_fail(err, QR_UNSUPPORTED, "keys and values in %s: it is for bf16",
                        qr_dtype_info(exec->limits.kv_type)->name);
-    QR_TRY(qr_decode_match(exec->plan, &exec->sizes, &p, err));
+    QR_TRY(qr_decode_match(exec->plan, &p, err));
     if (!same_cuts(exec, &p))
-        return qr_fail(err, QR_UNSUPPORTED, "layers of different sizes");
+        return qr_fail(err, QR_UNSUPPORTED, "layers of different sizes, or whose weights are of different types");
+    if (exec->sizes.tiles / QR_DECODE_STEP > UINT32_MAX)
+        return qr_fail(err, QR_UNSUPPORTED, "%llu bytes of weights: it is for up to 2^37",
+                       (unsigned long long)exec->sizes.tiles);
     fill_args(exec, &p, &d->args);
     d->head_dim = (int)exec->plan->head_dim;
     d->max_units = units_at_most(exec);
@@ -200,7 +223,7 @@ static enum qr_status prepare(struct qr_cuda_exec *exec, struct qr_cuda_decode *
     for (d->args.n_token = d->few; !leaves_slots(d); d->args.n_token = --d->few)
         if (d->few == 1)
             return qr_fail(err, QR_UNSUPPORTED, "activations that leave no room for weights in shared memory");
-    QR_CUDA(qr_cu_prepare_decode(d->head_dim, ROOM, &blocks), "preparing the decode kernel", err);
+    QR_CUDA(qr_cu_prepare_decode(d->head_dim, d->args.packed, ROOM, &blocks), "preparing the decode kernel", err);
     if (blocks < 1)
         return qr_fail(err, QR_UNSUPPORTED, "a block does not fit a multiprocessor");
     return allocate(exec, d, &p, err);
@@ -212,7 +235,7 @@ uint64_t qr_cuda_decode_bytes(const struct qr_plan *plan, const struct qr_exec_l
     struct qr_cuda_exec exec = {.plan = plan, .limits = *limits, .sizes = *sizes}; /* for its sizes alone */
     struct qr_decode_plan p;
     struct qr_decode_args a = {0};
-    if (limits->kv_type != QR_BF16 || qr_decode_match(plan, sizes, &p, NULL) != QR_OK || !same_cuts(&exec, &p))
+    if (limits->kv_type != QR_BF16 || qr_decode_match(plan, &p, NULL) != QR_OK || !same_cuts(&exec, &p))
         return 0;
     fill_sizes(&exec, &p, &a);
     lay_out_words(&a, (int)plan->head_dim, units_at_most(&exec));

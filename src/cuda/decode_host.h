@@ -37,8 +37,7 @@ struct qr_cuda_decode {
 };
 
 /* Is the plan one for the kernel? No: one sentence in err names the first op that is not. */
-enum qr_status qr_decode_match(const struct qr_plan *plan, const struct qr_cuda_sizes *sizes,
-                               struct qr_decode_plan *out, struct qr_err *err);
+enum qr_status qr_decode_match(const struct qr_plan *plan, struct qr_decode_plan *out, struct qr_err *err);
 /* Strips so that blocks read equally many bytes of a layer; `units` of attention, each of cut_bytes. False: a part does not fit
  * what a block holds. */
 bool qr_decode_share_out(const struct qr_decode_args *args, int units, double cut_bytes, struct qr_decode_share *share);

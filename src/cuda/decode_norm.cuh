@@ -2,18 +2,54 @@
 // belong to thread i of 512, a warp's threads are added by butterfly, 16 warps from left to right. Here fewer warps stand for those 16.
 #pragma once
 #include "cuda/decode_block.cuh"
+#include "cuda/quant_row.cuh"
 
 #if __CUDA_ARCH__ >= 900
-static __device__ inline float4 embedded(const qr_decode_args &p, int token, int column)
+// Four columns of row r of a strip of `units` units, as embed_quant.cu has them.
+template <qr_cu_quant TYPE>
+static __device__ __noinline__ float4 quantised_columns(const uint8_t *strip, int units, int r, int c)
+{
+    float v[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        v[i] = __bfloat162float(__float2bfloat16_rn(weight_at<TYPE>(strip, units, r, c + i)));
+    return make_float4(v[0], v[1], v[2], v[3]);
+}
+static __device__ inline float4 quantised_columns(const qr_decode_args &p, int row, int c)
+{
+    const uint8_t *strip =
+        (const uint8_t *)p.tiles + (uint64_t)p.embed_tile * QR_DECODE_STEP + (uint64_t)(row / 16) * p.embed_strip;
+    const int units = p.embed_k / QR_CU_UNIT, r = row % 16;
+    switch (p.embed_type) {
+    case QR_CU_Q8_0:
+        return quantised_columns<QR_CU_Q8_0>(strip, units, r, c);
+    case QR_CU_Q4_0:
+        return quantised_columns<QR_CU_Q4_0>(strip, units, r, c);
+    case QR_CU_Q4_1:
+        return quantised_columns<QR_CU_Q4_1>(strip, units, r, c);
+    case QR_CU_Q4_K:
+        return quantised_columns<QR_CU_Q4_K>(strip, units, r, c);
+    case QR_CU_Q6_K:
+        return quantised_columns<QR_CU_Q6_K>(strip, units, r, c);
+    default:
+        return quantised_columns<QR_CU_E4M3>(strip, units, r, c);
+    }
+}
+
+template <bool PACKED> static __device__ inline float4 embedded(const qr_decode_args &p, int token, int column)
 {
     int id = p.token[token];
     if (id < 0)
         id = p.place[-1 - id];
     if (id < 0 || id >= p.embed_rows)
         id = 0; // as embed.cu
-    size_t tile = (size_t)p.embed_tile + (size_t)((p.embed_row + id) / 16) * (p.embed_k / 16) + column / 16;
+    if (PACKED && p.embed_type != QR_CU_NO_QUANT)
+        return quantised_columns(p, p.embed_row + id, column);
+    size_t tile = (size_t)((p.embed_row + id) / 16) * (p.embed_k / 16) + column / 16;
     int row = (p.embed_row + id) % 16, c = column % 16;
-    const uint32_t *at = (const uint32_t *)(p.tiles + tile * 512) + (row / 2 * 4 + c % 8 / 2) * 4 + row % 2 + c / 8 * 2;
+    const uint32_t *at =
+        (const uint32_t *)(p.tiles + p.embed_tile * (size_t)(PACKED ? QR_DECODE_STEP : 512) + tile * 512) +
+        (row / 2 * 4 + c % 8 / 2) * 4 + row % 2 + c / 8 * 2;
     uint32_t lo = at[0], hi = at[4];
     return make_float4(__uint_as_float(lo << 16), __uint_as_float(lo & 0xFFFF0000u), __uint_as_float(hi << 16),
                        __uint_as_float(hi & 0xFFFF0000u));

@@ -48,6 +48,21 @@ static __device__ inline int pieces_of(int tiles)
 {
     return (tiles + PIECE - 1) / PIECE;
 }
+// Of quads: of a chain, and of a unit. A piece has quads of one chain.
+static __device__ inline int pieces_of_chain(const qr_decode_matrix &m)
+{
+    return (m.chain / 4 + m.quads - 1) / m.quads;
+}
+static __device__ inline int pieces_of(const qr_decode_matrix &m, bool whole)
+{
+    return whole ? m.cuts * pieces_of_chain(m) : pieces_of_chain(m);
+}
+// The first quad of a unit's piece j, counted from the unit's, and how many.
+static __device__ inline int2 quads_of(const qr_decode_matrix &m, int j)
+{
+    const int each = pieces_of_chain(m), chain = m.chain / 4, cut = j / each, at = (j - cut * each) * m.quads;
+    return make_int2(cut * chain + at, min(m.quads, chain - at));
+}
 
 #if __CUDA_ARCH__ >= 900
 static __device__ inline ring_place behind(const ring &r, ring_place at, int n)
@@ -132,22 +147,52 @@ static __device__ inline int list_pages(const qr_decode_args &p, ring_shared &s,
     return n;
 }
 
+// The same of a model with quantised matrices. x: the strip, counted from its matrix; y: as above, of quads, and the first one of them,
+// from FIRST_QUAD on.
+constexpr int FIRST_QUAD = 11;
+static __device__ inline int list_quads(const qr_decode_args &p, ring_shared &s, int stage, int begin)
+{
+    const qr_decode_matrix &m = p.matrix[stage];
+    const bool gated = stage == QR_DECODE_UP;
+    const int first = s.share.strip[stage][0], of_strip = gated ? 2 : m.cuts,
+              n = (s.share.strip[stage][1] - first) * of_strip;
+    const int each = pieces_of(m, gated), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (int unit = warp; unit < n; unit += BLOCK_THREADS / 32) {
+        const int round = unit / MATH * MATH, side = min(MATH, n - round), strip = unit / of_strip,
+                  part = unit - strip * of_strip;
+        for (int j = lane; j < each; j += 32) {
+            const int at = begin + round * each + j * side + unit - round;
+            const int2 quads = quads_of(m, j);
+            if (at < QR_DECODE_LIST)
+                s.list[at] =
+                    make_uint2(first + strip + (gated ? part * m.strips : 0),
+                               ((gated ? 0 : part * m.chain / 4) + quads.x) << FIRST_QUAD | stage << 8 | quads.y);
+        }
+        if (unit < MATH && lane == 0)
+            s.cut_of[stage][unit] = part;
+    }
+    if (threadIdx.x == 0)
+        s.units[stage] = n;
+    return n * each;
+}
+
 // By all threads; a __syncthreads follows.
-static __device__ inline void make_list(const qr_decode_args &p, ring_shared &s)
+template <bool PACKED> static __device__ inline void make_list(const qr_decode_args &p, ring_shared &s)
 {
     for (int i = threadIdx.x; i < p.n_layer * (int)(sizeof(qr_decode_layer) / 4); i += BLOCK_THREADS)
         ((uint32_t *)s.layer)[i] = ((const uint32_t *)p.layer)[i];
     int n = 0;
 #pragma unroll 1
     for (int stage = 0; stage < QR_DECODE_HEAD; stage++) {
-        n += list_units(p, s, stage, n);
+        n += PACKED ? list_quads(p, s, stage, n) : list_units(p, s, stage, n);
         if (stage == QR_DECODE_QKV)
             n += list_pages(p, s, n);
     }
     if (threadIdx.x == 0) {
         s.layer_pieces = n;
         s.units[QR_DECODE_HEAD] = s.share.strip[QR_DECODE_HEAD][1] - s.share.strip[QR_DECODE_HEAD][0];
-        s.head_pieces = s.units[QR_DECODE_HEAD] * pieces_of(p.matrix[QR_DECODE_HEAD].k16);
+        const qr_decode_matrix &head = p.matrix[QR_DECODE_HEAD];
+        s.head_pieces = s.units[QR_DECODE_HEAD] * (PACKED ? pieces_of(head, true) : pieces_of(head.k16));
     }
     if (threadIdx.x < MATH)
         s.cut_of[QR_DECODE_HEAD][threadIdx.x] = 0;

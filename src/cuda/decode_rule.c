@@ -9,7 +9,6 @@ static const enum qr_opcode layer_ops[QR_DECODE_OPS] = {
 
 struct match {
     const struct qr_plan *plan;
-    const struct qr_cuda_sizes *sizes;
     struct qr_err *err;
     int x, h; /* values: the residual, and what the last norm gave */
 };
@@ -41,8 +40,6 @@ static enum qr_status check_linear(const struct match *m, int i, int in, uint32_
         return refuse(m, i, "reads something else than the op before gives");
     if (op->weight->n_row != rows || op->weight->n_col != cols || cols % 64 || op->weight->row % 16)
         return refuse(m, i, "its matrix has another shape, or columns that are no multiple of 64");
-    if (m->sizes->storage[m->sizes->op[i].storage].quant != QR_CU_NO_QUANT)
-        return refuse(m, i, "its matrix is quantised on the device");
     return QR_OK;
 }
 
@@ -89,15 +86,12 @@ static enum qr_status check_sizes(const struct match *m)
     return QR_OK;
 }
 
-enum qr_status qr_decode_match(const struct qr_plan *plan, const struct qr_cuda_sizes *sizes,
-                               struct qr_decode_plan *out, struct qr_err *err)
+enum qr_status qr_decode_match(const struct qr_plan *plan, struct qr_decode_plan *out, struct qr_err *err)
 {
-    struct match m = {.plan = plan, .sizes = sizes, .err = err};
+    struct match m = {.plan = plan, .err = err};
     QR_TRY(check_sizes(&m));
     QR_TRY(want(&m, 0, QR_OP_EMBED));
     QR_TRY(want(&m, 1, QR_OP_RMSNORM));
-    if (sizes->storage[sizes->op[0].storage].quant != QR_CU_NO_QUANT)
-        return refuse(&m, 0, "its matrix is quantised on the device");
     m.x = plan->op[0].out[0];
     m.h = plan->op[1].out[0];
     if (plan->op[1].in[0] != m.x || plan->op[1].width != plan->n_embd)

@@ -12,7 +12,17 @@ static int ceil_div(int a, int b)
 
 static double strip_bytes(const struct qr_decode_args *a, int stage)
 {
-    return 512.0 * a->matrix[stage].k16 * (stage == QR_DECODE_UP ? 2 : 1);
+    const struct qr_decode_matrix *m = &a->matrix[stage];
+    return (a->packed ? m->strip : 512.0 * m->k16) * (stage == QR_DECODE_UP ? 2 : 1);
+}
+
+/* Pieces of a unit of the ring. */
+static int pieces_of(const struct qr_decode_args *a, int stage)
+{
+    const struct qr_decode_matrix *m = &a->matrix[stage];
+    if (a->packed) /* a piece has quads of one chain */
+        return ceil_div(m->chain / 4, m->quads) * (stage == QR_DECODE_UP ? m->cuts : 1);
+    return ceil_div(stage == QR_DECODE_UP ? m->k16 : m->chain, QR_DECODE_PIECE);
 }
 
 static int units_of_strip(const struct qr_decode_args *a, int stage)
@@ -53,9 +63,8 @@ static bool has_room(const struct qr_decode_args *a, const struct qr_decode_shar
 {
     int cuts = s->attention[1] - s->attention[0], pieces = cuts * QR_CU_CUT / QR_CU_PAGE;
     for (int stage = 0; stage < QR_DECODE_HEAD; stage++) {
-        const struct qr_decode_matrix *m = &a->matrix[stage];
         int units = (s->strip[stage][1] - s->strip[stage][0]) * units_of_strip(a, stage);
-        pieces += units * ceil_div(stage == QR_DECODE_UP ? m->k16 : m->chain, QR_DECODE_PIECE);
+        pieces += units * pieces_of(a, stage);
     }
     return pieces <= QR_DECODE_LIST && cuts <= QR_DECODE_CUT_UNITS;
 }

@@ -5,6 +5,7 @@
 #include "cuda/decode_attention.cuh"
 #include "cuda/decode_fetch.cuh"
 #include "cuda/decode_norm.cuh"
+#include "cuda/decode_quads.cuh"
 #include "cuda/launch.cuh"
 
 #if __CUDA_ARCH__ >= 900
@@ -74,12 +75,13 @@ static __device__ inline void put_logits(const decode_block &d, int unit, const 
 
 // A stage's units, a warp each. All stages pass here, so that there is one loop of products: what differs from stage to stage is
 // small, and code that runs once a layer comes from L2.
-static __device__ __forceinline__ void run_units(decode_block &d, int layer, int stage)
+template <bool PACKED> static __device__ __forceinline__ void run_units(decode_block &d, int layer, int stage)
 {
     const qr_decode_matrix &m = d.p.matrix[stage];
     const bool whole = stage == QR_DECODE_UP || stage == QR_DECODE_HEAD,
                staged = stage == QR_DECODE_O || stage == QR_DECODE_DOWN;
-    const int tiles = opaque(whole ? m.k16 : m.chain), each = pieces_of(tiles), n = d.r.s->units[stage];
+    const int tiles = opaque(whole ? m.k16 : m.chain), each = PACKED ? pieces_of(m, whole) : pieces_of(tiles),
+              n = d.r.s->units[stage];
     for (int first = 0; first < n; first += MATH) {
         const int side = min(MATH, n - first), unit = first + d.warp;
         if (d.warp < side) {
@@ -88,7 +90,11 @@ static __device__ __forceinline__ void run_units(decode_block &d, int layer, int
             float sum[4];
             if (staged)
                 x = stage_chain(d, layer, stage, cut);
-            unit_math{d.r, d.lane, x, d.n_token}.run(behind(d.r, d.base, d.warp), side, tiles, m.chain, sum);
+            const ring_place at = behind(d.r, d.base, d.warp);
+            if constexpr (PACKED)
+                run_quads(d.r, d.lane, x, d.n_token, m, at, side, whole ? 0 : cut * tiles / 4, tiles / 4, sum);
+            else
+                unit_math{d.r, d.lane, x, d.n_token}.run(at, side, tiles, m.chain, sum);
             d.mark(layer, stage == QR_DECODE_QKV  ? QR_DECODE_AT_QKV
                           : stage == QR_DECODE_O  ? QR_DECODE_AT_O
                           : stage == QR_DECODE_UP ? QR_DECODE_AT_UP
@@ -112,7 +118,8 @@ static __device__ __forceinline__ void run_units(decode_block &d, int layer, int
         pass(BARRIER_ADD, adding_threads(n));
 }
 
-template <int HEAD_DIM> static __device__ __forceinline__ void run_math(decode_block &d, decode_shared<HEAD_DIM> &s)
+template <int HEAD_DIM, bool PACKED>
+static __device__ __forceinline__ void run_math(decode_block &d, decode_shared<HEAD_DIM> &s)
 {
     const qr_decode_share &share = s.ring.share;
     const int *cuts = share.attention;
@@ -131,7 +138,7 @@ template <int HEAD_DIM> static __device__ __forceinline__ void run_math(decode_b
                        share.strip[up ? QR_DECODE_DOWN : QR_DECODE_O], d.kept_of(up ? QR_DECODE_DOWN : QR_DECODE_O),
                        up ? QR_DECODE_AT_X_MID : QR_DECODE_AT_X);
         }
-        run_units(d, l, stage);
+        run_units<PACKED>(d, l, stage);
     }
 }
 #endif
@@ -167,8 +174,8 @@ template <int HEAD_DIM> static int shared_bytes(const qr_decode_args &p)
     return fixed_bytes<HEAD_DIM>() + norm_bytes(p) + staged_bytes<HEAD_DIM>(p) + sum_bytes(p) + 2 * kept_bytes(p);
 }
 
-// ONE: there is one token, which saves much of the arithmetic on addresses.
-template <int HEAD_DIM, bool ONE>
+// ONE: there is one token, which saves much of the arithmetic on addresses. PACKED: some matrices are quantised.
+template <int HEAD_DIM, bool ONE, bool PACKED>
 static __global__ void __launch_bounds__(BLOCK_THREADS, 1) decode_step(const __grid_constant__ qr_decode_args p)
 {
 #if __CUDA_ARCH__ >= 900
@@ -199,7 +206,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, 1) decode_step(const __g
         s.turn[token][pair] = make_float2(p.cos[at], p.sin[at]);
     }
     __syncthreads();
-    make_list(p, r);
+    make_list<PACKED>(p, r);
     __syncthreads();
     int lane; // kept, not asked for again and again in the loop of products
     asm volatile("mov.u32 %0,%%laneid;" : "=r"(lane));
@@ -217,13 +224,13 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, 1) decode_step(const __g
                    lane % 4,
                    {0, 0}};
     if (warp == FETCH_WARP)
-        fetch{p, d.r, PAGE_TOKENS * HEAD_DIM * 2}.fill();
+        fetch<PACKED>{p, d.r, PAGE_TOKENS * HEAD_DIM * 2}.fill();
     else if (warp == AHEAD_WARP)
-        fetch{p, d.r, PAGE_TOKENS * HEAD_DIM * 2}.run_ahead();
+        fetch<PACKED>{p, d.r, PAGE_TOKENS * HEAD_DIM * 2}.run_ahead();
     else if (warp == ADD_WARP)
-        run_add<HEAD_DIM>(d);
+        run_add<HEAD_DIM, PACKED>(d);
     else
-        run_math<HEAD_DIM>(d, s);
+        run_math<HEAD_DIM, PACKED>(d, s);
 #endif
 }
 
@@ -238,17 +245,21 @@ extern "C" int qr_cu_decode_shared(const struct qr_decode_args *a, int head_dim)
 }
 
 typedef void decode_kernel(qr_decode_args);
-static decode_kernel *kernel_for(int head_dim, bool one)
+template <int HEAD_DIM> static decode_kernel *kernel_of(bool one, bool packed)
 {
-    if (head_dim == 64)
-        return one ? decode_step<64, true> : decode_step<64, false>;
-    return one ? decode_step<128, true> : decode_step<128, false>;
+    if (packed)
+        return one ? decode_step<HEAD_DIM, true, true> : decode_step<HEAD_DIM, false, true>;
+    return one ? decode_step<HEAD_DIM, true, false> : decode_step<HEAD_DIM, false, false>;
+}
+static decode_kernel *kernel_for(int head_dim, bool one, bool packed)
+{
+    return head_dim == 64 ? kernel_of<64>(one, packed) : kernel_of<128>(one, packed);
 }
 
-extern "C" cudaError_t qr_cu_prepare_decode(int head_dim, int shared, int *blocks)
+extern "C" cudaError_t qr_cu_prepare_decode(int head_dim, int packed, int shared, int *blocks)
 {
     for (int one = 0; one < 2; one++) {
-        decode_kernel *kernel = kernel_for(head_dim, one);
+        decode_kernel *kernel = kernel_for(head_dim, one, packed);
         cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
         e = e ? e : cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, BLOCK_THREADS, shared);
         if (e || *blocks < 1)
@@ -270,5 +281,5 @@ extern "C" cudaError_t qr_cu_run_decode(const struct qr_cu_on *on, int head_dim,
     together.val.cooperative = 1;
     c.attrs = &together;
     c.numAttrs = 1;
-    return cudaLaunchKernelEx(&c, kernel_for(head_dim, a->n_token == 1), *a);
+    return cudaLaunchKernelEx(&c, kernel_for(head_dim, a->n_token == 1, a->packed), *a);
 }

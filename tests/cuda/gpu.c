@@ -112,6 +112,12 @@ void gpu_errors(const struct model *model, const int32_t *token, int n, int n_de
 
 void heads_write(const char *shape, int n_embd, int n_head, int n_kv_head, int head_dim, const char *path)
 {
+    heads_write_as(shape, n_embd, n_head, n_kv_head, head_dim, QR_BF16, path);
+}
+
+void heads_write_as(const char *shape, int n_embd, int n_head, int n_kv_head, int head_dim, enum qr_dtype type,
+                    const char *path)
+{
     struct qr_config config;
     struct qr_err err;
     if (qr_config_from_shape(shape, &config, &err) != QR_OK)
@@ -121,7 +127,7 @@ void heads_write(const char *shape, int n_embd, int n_head, int n_kv_head, int h
     config.n_kv_head = n_kv_head;
     config.head_dim = head_dim;
     if (qr_config_check(&config, &err) != QR_OK ||
-        qr_synth_write(&config, 1, QR_BF16, path, 0, false, NULL, NULL, &err) != QR_OK)
+        qr_synth_write(&config, 1, type, path, 0, false, NULL, NULL, &err) != QR_OK)
         fail_msg("%s", err.message);
 }
 

@@ -24,6 +24,8 @@ void gpu_errors(const struct model *model, const int32_t *token, int n, int n_de
                 double error[2]);
 /* Writes a tiny model of a shape with such heads, random weights in bf16, to a .gguf file. n_embd 0: as wide as the shape. */
 void heads_write(const char *shape, int n_embd, int n_head, int n_kv_head, int head_dim, const char *path);
+void heads_write_as(const char *shape, int n_embd, int n_head, int n_kv_head, int head_dim, enum qr_dtype type,
+                    const char *path);
 /* |a - b| / |b|, norms over n numbers; fails the test on NaN. */
 double norm_error(const float *a, const float *b, size_t n);
 #endif

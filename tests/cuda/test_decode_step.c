@@ -58,13 +58,13 @@ static bool is_there(const struct runner *r)
     return !why;
 }
 
-static void compare(const char *path, const int *length, int n_seq, int n_decode)
+static void compare_as(const char *path, const char *quantization, const int *length, int n_seq, int n_decode)
 {
     struct model model;
     struct runner *want = malloc(sizeof *want), *got = malloc(sizeof *got);
     assert_non_null(want);
     assert_non_null(got);
-    model_open(&model, path);
+    model_open_as(&model, path, quantization);
     for (int s = 0; s < n_seq; s++)
         random_tokens(token[s], length[s], model.n_vocab, (uint32_t)s + 3);
     open_with(want, &model, true);
@@ -85,6 +85,11 @@ static void compare(const char *path, const int *length, int n_seq, int n_decode
     free(want);
     free(got);
     model_close(&model);
+}
+
+static void compare(const char *path, const int *length, int n_seq, int n_decode)
+{
+    compare_as(path, NULL, length, n_seq, n_decode);
 }
 
 /* One sequence over two borders of attention's cuts, and several of all sorts
@@ -113,6 +118,29 @@ static void heads_of_64(void **state)
 static void eight_a_kv_head(void **state)
 {
     compare_shapes(state, "tiny-qwen2", 8, 1, 128);
+}
+
+/* Weights of every type that can be written, as they lie on the device; pieces of one and of several quads, and widths whose last
+ * piece is shorter. FP8 is made at load. */
+static void quantised(void **state)
+{
+    static const struct {
+        enum qr_dtype type;
+        int width;
+    } model[] = {{QR_FP8, 320}, {QR_FP8, 576}, {QR_Q8_0, 320}, {QR_Q4_0, 320}, {QR_Q4_0, 768}, {QR_Q4_1, 512}};
+    static const int alone[] = {530}, some[] = {300, 21, 257};
+    need_gpu();
+    for (size_t i = 0; i < sizeof model / sizeof *model; i++) {
+        const bool fp8 = model[i].type == QR_FP8;
+        char name[32];
+        snprintf(name, sizeof name, "model%zu.gguf", i);
+        const char *path = tmp_path(state, name);
+        heads_write_as(i % 2 ? "tiny-qwen2" : "tiny-qwen3", model[i].width, 12, 2, i % 3 == 2 ? 64 : 128,
+                       fp8 ? QR_BF16 : model[i].type, path);
+        compare_as(path, fp8 ? "fp8" : NULL, alone, 1, 24);
+        compare_as(path, fp8 ? "fp8" : NULL, some, 3, 12);
+    }
+    compare_as("dummy:smollm2-135m", "fp8", some, 3, 6); /* chains of several pieces */
 }
 
 /* The same step after 0 to 3 others: no value depends on what the words between
@@ -177,8 +205,22 @@ static struct qr_decode_args sizes_of(int n_embd, int qkv, int heads, int n_ff, 
     return a;
 }
 
+/* The same with weights of such a type. */
+static struct qr_decode_args packed(struct qr_decode_args a, enum qr_cu_quant type)
+{
+    a.packed = true;
+    for (int i = 0; i < QR_DECODE_STAGES; i++) {
+        a.matrix[i].type = (int32_t)type;
+        a.matrix[i].strip = (int32_t)qr_cu_strip_bytes(type, a.matrix[i].k16 * 16);
+        a.matrix[i].quads = QR_DECODE_QUADS(type);
+    }
+    return a;
+}
+
 static double strip_bytes(const struct qr_decode_args *a, int stage)
 {
+    if (a->packed)
+        return (double)a->matrix[stage].strip * (stage == QR_DECODE_UP ? 2 : 1);
     return 512.0 * a->matrix[stage].k16 * (stage == QR_DECODE_UP ? 2 : 1);
 }
 
@@ -231,6 +273,11 @@ static void shares(void **state)
         struct qr_decode_args slim =
             sizes_of(1536, 2048, 1536, 3200, 151936, sms[i]); /* a cut is far more than a block's share */
         check_shares(&qwen, 2, CUT, true);
+        for (int type = QR_CU_NO_QUANT; type < QR_CU_N_QUANT; type++) {
+            struct qr_decode_args of = packed(qwen, (enum qr_cu_quant)type);
+            check_shares(&of, 2, CUT, true);
+            check_shares(&of, 58, CUT, false);
+        }
         check_shares(&slim, 2, 8 * CUT, false);
         for (int units = 8; units < 400; units += 57) {
             check_shares(&qwen, units, CUT, false);
@@ -246,9 +293,9 @@ static void shares(void **state)
 /* ---------------------------------------------------------------- the rule, which needs none either */
 
 /* Is the kernel there for a shape? "": yes; else what is said. */
-static void ask_rule(const char *name, uint32_t mask, enum qr_dtype kv_type, char why[512])
+static void ask_rule(const char *name, const char *quantization, uint32_t mask, enum qr_dtype kv_type, char why[512])
 {
-    struct qr_model_options options = {.config_only = true};
+    struct qr_model_options options = {.config_only = true, .quantization = quantization};
     struct qr_exec_limits limits = gpu_limits(kv_type);
     struct qr_cuda_sizes sizes;
     struct qr_decode_plan found;
@@ -258,7 +305,7 @@ static void ask_rule(const char *name, uint32_t mask, enum qr_dtype kv_type, cha
     if (qr_model_open(name, &options, &model, &err) != QR_OK || qr_fuse(model->plan, mask, &plan, &err) != QR_OK ||
         qr_cuda_sizes(plan, &limits, false, &sizes, &err) != QR_OK)
         fail_msg("%s: %s", name, err.message);
-    enum qr_status status = qr_decode_match(plan, &sizes, &found, &err);
+    enum qr_status status = qr_decode_match(plan, &found, &err);
     snprintf(why, 512, "%s", status == QR_OK ? "" : err.message);
     uint64_t bytes = qr_cuda_decode_bytes(plan, &limits, &sizes);
     assert_int_equal(bytes > 0, status == QR_OK && kv_type == QR_BF16);
@@ -268,6 +315,21 @@ static void ask_rule(const char *name, uint32_t mask, enum qr_dtype kv_type, cha
     qr_cuda_sizes_free(&sizes);
     qr_plan_free(plan);
     qr_model_close(model);
+}
+
+/* A piece of the most quads fills a slot at most, with the super blocks that a run of them touches, wherever it begins. */
+static void slots(void **state)
+{
+    (void)state;
+    for (int type = QR_CU_NO_QUANT; type < QR_CU_N_QUANT; type++) {
+        const int n = QR_DECODE_QUADS(type), units = QR_CU_SUPER_UNITS(type), super = QR_CU_SUPER_BYTES(type);
+        const int supers = (n + units - 2) / units + 1, slot = QR_DECODE_PIECE * 512;
+        const int quad = type ? QR_CU_CODE_BYTES(type) + QR_CU_SCALE_BYTES(type) : 2048;
+        assert_true(n * quad + supers * super <= slot);
+        assert_true((n + 1) * quad + (n + units - 1) / units * super > slot - super);
+        for (int k = 64; k <= 4096; k += 64)
+            assert_int_equal(qr_cu_strip_bytes((enum qr_cu_quant)type, k) % QR_DECODE_STEP, 0);
+    }
 }
 
 static void rule(void **state)
@@ -289,13 +351,15 @@ static void rule(void **state)
     char why[512];
     (void)state;
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
-        ask_rule(taken[i], QR_FUSE_ALL, QR_BF16, why);
+        ask_rule(taken[i], NULL, QR_FUSE_ALL, QR_BF16, why);
+        assert_string_equal(why, "");
+        ask_rule(taken[i], "fp8", QR_FUSE_ALL, QR_BF16, why);
         assert_string_equal(why, "");
     }
-    ask_rule(taken[1], QR_FUSE_ALL, QR_F16, why); /* the plan is one, the executor refuses */
+    ask_rule(taken[1], NULL, QR_FUSE_ALL, QR_F16, why); /* the plan is one, the executor refuses */
     assert_string_equal(why, "");
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        ask_rule(refused[i].name, refused[i].mask, QR_BF16, why);
+        ask_rule(refused[i].name, NULL, refused[i].mask, QR_BF16, why);
         if (!strstr(why, refused[i].why))
             fail_msg("%s, mask 0x%x: \"%s\", not \"%s\"", refused[i].name, refused[i].mask, why, refused[i].why);
     }
@@ -310,6 +374,7 @@ static void skipped(void **state)
 }
 #define rule   skipped
 #define shares skipped
+#define slots  skipped
 #endif
 
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, tmp_setup, tmp_teardown)
@@ -317,8 +382,8 @@ static void skipped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rule),   cmocka_unit_test(shares),     WITH_FOLDER(heads_of_128),
-        WITH_FOLDER(heads_of_64), WITH_FOLDER(eight_a_kv_head), WITH_FOLDER(after_others),
+        cmocka_unit_test(rule),   cmocka_unit_test(slots),      cmocka_unit_test(shares),  WITH_FOLDER(heads_of_128),
+        WITH_FOLDER(heads_of_64), WITH_FOLDER(eight_a_kv_head), WITH_FOLDER(after_others), WITH_FOLDER(quantised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
