@@ -86,7 +86,7 @@ enum qr_status qr_rope_inv_freq(const struct qr_rope *rope, int32_t dim, int32_t
             freq /= (double)stretch[i];
         if (divided)
             freq /= (double)factors->data[i];
-        if (!isfinite(freq))
+        if (!isfinite((float)freq))
             return qr_fail(err, QR_FORMAT, "rope frequency %d is %g: theta %g or its scaling is out of range", i, freq,
                            rope->theta);
         inv_freq[i] = (float)freq;

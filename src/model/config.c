@@ -87,6 +87,10 @@ static enum qr_status check_longrope(const struct qr_rope *rope, int32_t dim, st
         return qr_fail(err, QR_INVALID,
                        "the model's config: longrope has %d factors; heads of which %d numbers turn need %d",
                        rope->n_factor, dim, dim / 2);
+    if (rope->original_max_len < 2) /* its logarithm is divided by */
+        return qr_fail(err, QR_INVALID,
+                       "the model's config: original_max_position_embeddings is %d; longrope wants 2 or more",
+                       rope->original_max_len);
     for (int32_t i = 0; i < rope->n_factor; i++) {
         QR_TRY(above_zero("a short_factor", (double)rope->short_factor[i], 1e6, err));
         QR_TRY(above_zero("a long_factor", (double)rope->long_factor[i], 1e6, err));
@@ -97,6 +101,8 @@ static enum qr_status check_longrope(const struct qr_rope *rope, int32_t dim, st
 static enum qr_status check_rope(const struct qr_rope *rope, int32_t dim, struct qr_err *err)
 {
     QR_TRY(above_zero("rope_theta", rope->theta, 1e12, err));
+    if (rope->theta < 1) /* its powers would be out of range */
+        return qr_fail(err, QR_INVALID, "the model's config: rope_theta is %g; it must be at least 1", rope->theta);
     if (rope->kind == QR_ROPE_DEFAULT || rope->kind == QR_ROPE_DYNAMIC)
         return QR_OK;
     if (rope->kind != QR_ROPE_LONGROPE)
@@ -105,7 +111,7 @@ static enum qr_status check_rope(const struct qr_rope *rope, int32_t dim, struct
         return QR_OK;
     QR_TRY(in_range("original_max_position_embeddings", rope->original_max_len, 1, MAX_LEN, err));
     if (rope->attention_factor != 0)
-        QR_TRY(above_zero("attention_factor", rope->attention_factor, 1e6, err));
+        QR_TRY(above_zero("attention_factor", (double)(float)rope->attention_factor, 1e6, err));
     if (rope->kind == QR_ROPE_YARN)
         return check_yarn(rope, err);
     if (rope->kind == QR_ROPE_LONGROPE)

@@ -116,6 +116,15 @@ static enum qr_status read_sizes(const json_t *config, const struct family *fami
     return QR_OK;
 }
 
+/* A cap of logits; 0: none, so one that only a double holds must not become that. */
+static enum qr_status read_cap(const json_t *config, const char *key, double *cap, struct qr_err *err)
+{
+    QR_TRY(qr_json_real(config, key, 0, 1e6, cap, err));
+    if (*cap != 0 && (float)*cap == 0)
+        return qr_fail(err, QR_INVALID, "\"%s\" is %g, too little for a cap", key, *cap);
+    return QR_OK;
+}
+
 /* What Gemma2Config and Gemma3TextConfig say beyond the others; null caps are none. */
 static enum qr_status read_gemma(const json_t *config, struct qr_config *out, struct qr_err *err)
 {
@@ -127,8 +136,8 @@ static enum qr_status read_gemma(const json_t *config, struct qr_config *out, st
     if (out->arch == QR_ARCH_GEMMA2 && !json_object_get(config, "final_logit_softcapping"))
         final_cap = 30;
     QR_TRY(qr_json_real(config, "query_pre_attn_scalar", 0, 1e9, &scalar, err));
-    QR_TRY(qr_json_real(config, "attn_logit_softcapping", 0, 1e6, &attn_cap, err));
-    QR_TRY(qr_json_real(config, "final_logit_softcapping", 0, 1e6, &final_cap, err));
+    QR_TRY(read_cap(config, "attn_logit_softcapping", &attn_cap, err));
+    QR_TRY(read_cap(config, "final_logit_softcapping", &final_cap, err));
     if (!(scalar > 0))
         return qr_fail(err, QR_INVALID, "\"query_pre_attn_scalar\" is %g; it must be above 0", scalar);
     out->attn_scale = (float)(1 / sqrt(scalar));

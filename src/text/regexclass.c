@@ -262,6 +262,14 @@ static enum qr_status class_char(const char **s, const char *end, int32_t *cp, s
     return QR_OK;
 }
 
+/* Oniguruma sees it before a range's end too: [!-&&a] is - or ! that is a. */
+static enum qr_status check_intersection(const char *s, const char *end, struct qr_err *err)
+{
+    if (end - s < 2 || s[0] != '&' || s[1] != '&')
+        return QR_OK;
+    return qr_fail(err, QR_UNSUPPORTED, "regular expression: intersection (&&) in a class is not supported");
+}
+
 /* A character, or a range that starts with it. */
 static enum qr_status char_or_range(const char **s, const char *end, struct set *set, struct qr_err *err)
 {
@@ -276,6 +284,7 @@ static enum qr_status char_or_range(const char **s, const char *end, struct set 
     if ((*s)[1] == '[' || ((*s)[1] == '\\' && end - *s > 2 && strchr("pPsSdDwWhH", (*s)[2])))
         return qr_fail(err, QR_UNSUPPORTED, "regular expression: a range in a class must end with a character");
     ++*s;
+    QR_TRY(check_intersection(*s, end, err));
     QR_TRY(class_char(s, end, &last, err));
     if (last < first)
         return qr_fail(err, QR_FORMAT, "regular expression: the range U+%04X-U+%04X in a class is empty",
@@ -323,8 +332,7 @@ static enum qr_status parse_set(const char **s, const char *end, int depth, stru
             ++*s;
             return QR_OK;
         }
-        if (end - *s >= 2 && (*s)[0] == '&' && (*s)[1] == '&')
-            return qr_fail(err, QR_UNSUPPORTED, "regular expression: intersection (&&) in a class is not supported");
+        QR_TRY(check_intersection(*s, end, err));
         if (**s == '[') {
             ++*s;
             if (*s < end && **s == ':')

@@ -147,6 +147,10 @@ static void bad_factors_are_refused(void **state)
     assert_non_null(strstr(err.message, "31 factors"));
     assert_int_equal(qr_rope_inv_freq(&rope, HEAD_DIM, 4096, &zeros, f, &err), QR_FORMAT);
     assert_non_null(strstr(err.message, "frequency 1"));
+    rope = (struct qr_rope){
+        .kind = QR_ROPE_LINEAR, .theta = 1e4, .factor = 1e-100}; /* a double holds what a float cannot */
+    assert_int_equal(qr_rope_inv_freq(&rope, HEAD_DIM, 4096, &NONE, f, &err), QR_FORMAT);
+    assert_non_null(strstr(err.message, "frequency 0"));
 }
 
 int main(void)

@@ -348,11 +348,66 @@ static void refuses_absurd_numbers(void **state)
     refused(mk_st_config, "{\"rms_norm_eps\":1e-300}", "rms_norm_eps is 0"); /* not a float any more */
     refused(mk_st_config, "{\"rope_theta\":0}", "rope_theta is 0");
     refused(mk_st_config, "{\"rope_theta\":-5}", "rope_theta");
+    refused(mk_st_config, "{\"rope_theta\":1e-300}", "rope_theta");
+    refused(mk_st_config, "{\"rope_theta\":0.5}", "at least 1");
     refused(mk_st_config, "{\"eos_token_id\":40}", "0 to 39");
     refused(mk_st_config, "{\"eos_token_id\":[1,-1]}", "0 to 39");
     refused(mk_st_config, "{\"eos_token_id\":[1,2,3,4,5,6,7,8,9]}", "at most 8");
     refused(mk_st_config, "{\"eos_token_id\":\"</s>\"}", "eos_token_id");
     refused(mk_st_config, "{\"bos_token_id\":40}", "bos_token_id is 40");
+}
+
+/* Every real number of every spelling: what no float holds, what is negative, no number. Numbers as files write them, so that
+ * what a parser makes of huge exponents is in it. */
+static void refuses_numbers_out_of_range(void **state)
+{
+    static const char *const places[] = {
+        "\"rms_norm_eps\":%s",
+        "\"rope_theta\":%s",
+        "\"partial_rotary_factor\":%s",
+        "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":%s}",
+        "\"rope_scaling\":{\"type\":\"linear\",\"factor\":%s}",
+        "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":%s}",
+        "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"attention_factor\":%s}",
+        "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"beta_fast\":%s}",
+        "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"beta_slow\":%s}",
+        "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"mscale\":%s,\"mscale_all_dim\":1}",
+        "\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[%s],\"long_factor\":[2]}",
+        "\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1],\"long_factor\":[%s]}",
+        "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":%s,\"low_freq_factor\":1,\"high_freq_factor\":4,"
+        "\"original_max_position_embeddings\":64}",
+        "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":%s,\"high_freq_factor\":4,"
+        "\"original_max_position_embeddings\":64}",
+        "\"rope_scaling\":{\"type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":%s,"
+        "\"original_max_position_embeddings\":64}",
+        "\"architectures\":[\"Gemma2ForCausalLM\"],\"hidden_act\":\"gelu_pytorch_tanh\",\"query_pre_attn_scalar\":%s",
+        "\"architectures\":[\"Gemma2ForCausalLM\"],\"hidden_act\":\"gelu_pytorch_tanh\",\"attn_logit_softcapping\":%s",
+        "\"architectures\":[\"Gemma2ForCausalLM\"],\"hidden_act\":\"gelu_pytorch_tanh\",\"final_logit_softcapping\":%s",
+    };
+    static const char *const numbers[] = {"1e308", "1e39", "-1e39", "-1", "-1e-9", "\"1\"", "[]", "true"};
+    static const char *const none[] = {"NaN", "Infinity", "-Infinity", "1e999", "-1e999"};
+    (void)state;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char member[300], text[400];
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+            snprintf(member, sizeof member, places[i], numbers[k]);
+            snprintf(text, sizeof text, "{%s}", member);
+            refused(mk_st_config, text, "");
+        }
+        for (size_t k = 0; k < sizeof none / sizeof *none; k++) {
+            json_t *config;
+            struct qr_err err;
+            snprintf(member, sizeof member, places[i], none[k]);
+            int n = snprintf(text, sizeof text, "{%s}", member);
+            assert_int_not_equal(qr_json_parse_file(text, (size_t)n, "config.json", &config, &err), QR_OK);
+        }
+    }
+    refused(mk_st_config, "{\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"attention_factor\":1e-300}}",
+            "attention_factor");
+    refused(mk_st_config,
+            "{\"architectures\":[\"Gemma2ForCausalLM\"],\"hidden_act\":\"gelu_pytorch_tanh\",\"attn_logit_"
+            "softcapping\":1e-300}",
+            "too little for a cap");
 }
 
 static void refuses_by_name_what_it_does_not_know(void **state)
@@ -690,6 +745,7 @@ int main(void)
         cmocka_unit_test(gemma),
         cmocka_unit_test(rope_in_every_spelling),
         cmocka_unit_test(refuses_absurd_numbers),
+        cmocka_unit_test(refuses_numbers_out_of_range),
         cmocka_unit_test(refuses_by_name_what_it_does_not_know),
         cmocka_unit_test(compressed_tensors_that_are_not_read),
         cmocka_unit_test(survives_every_cut_and_flip),

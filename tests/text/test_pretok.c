@@ -121,6 +121,7 @@ static void means_what_oniguruma_means(void **state)
     cut("x$", QR_SPLIT_ISOLATED, false, "ax\nbx", "[a][x][\nb][x]");
     cut("\\bfoo\\b", QR_SPLIT_ISOLATED, false, "foo foo\u0301 foo", "[foo][ foo\u0301 ][foo]");
     cut("(?i:'s)", QR_SPLIT_ISOLATED, false, "a'S'\u017F", "[a]['S]['\u017F]");
+    cut("[!-&]|[\\&&a]|[b\\&\\&]", QR_SPLIT_ISOLATED, false, "%&ab-", "[%][&][a][b][-]"); /* no intersections */
     cut("\\p{^L}", QR_SPLIT_ISOLATED, false, "a1", "[a][1]");
     cut("\\p{L}+", QR_SPLIT_ISOLATED, false, "-\U00031350-", "[-][\U00031350][-]"); /* a letter since Unicode 15 */
     cut("\\x41|\\x{42}|\\u0043", QR_SPLIT_ISOLATED, false, "xABCx", "[x][A][B][C][x]");
@@ -137,6 +138,12 @@ static void refused_by_name(void **state)
         {"[]", "closing ]"},
         {"[z-a]", "U+007A-U+0061"},
         {"[a&&b]", "&&"},
+        {"[&&b]", "&&"},
+        {"[a&&]", "&&"},
+        {"[^a&&b]", "&&"},
+        {"[!-&&a]", "&&"},
+        {"[a-z&&[^b]]", "&&"},
+        {"[a[b&&c]]", "&&"},
         {"[[:alpha:]]", "[:name:]"},
         {"\\p{Foo}", "\\p{Foo}"},
         {"\\pL", "braces"},
