@@ -161,9 +161,20 @@ static void put_weight(struct qr_buf *out, const struct qr_weight *weight, int l
     }
 }
 
-/* The column behind the formula: what the op knows beside its values. */
-static void put_parameters(struct qr_buf *out, const struct qr_op *op, int layer)
+/* How many of a head's numbers turn: pairs at its end whose frequency is 0 stand still. */
+static uint32_t turning(const struct qr_plan *plan, const struct qr_op *op)
 {
+    const float *inv_freq = op->local ? plan->inv_freq_local : plan->inv_freq;
+    uint32_t n = op->head_dim / 2;
+    while (inv_freq && n > 0 && inv_freq[n - 1] == 0)
+        n--;
+    return 2 * n;
+}
+
+/* The column behind the formula: what the op knows beside its values. */
+static void put_parameters(struct qr_buf *out, const struct qr_plan *plan, const struct qr_op *op, int layer)
+{
+    const bool ropes = op->code == QR_OP_ROPE || op->code == QR_OP_ROPE_STORE;
     if (op->weight)
         put_weight(out, op->weight, layer);
     if (op->scale[0]) {
@@ -180,6 +191,8 @@ static void put_parameters(struct qr_buf *out, const struct qr_op *op, int layer
         qr_buf_printf(out, "%u heads of %u", op->n_kv_head, op->head_dim);
     if (op->code == QR_OP_ROPE_STORE && !op->scale[0])
         qr_buf_printf(out, "%u + %u heads of %u", op->n_head, op->n_kv_head, op->head_dim);
+    if (ropes && turning(plan, op) < op->head_dim)
+        qr_buf_printf(out, ", %u numbers turn", turning(plan, op));
     if (op->local)
         qr_buf_puts(out, ", local frequencies");
     if (op->code != QR_OP_ATTENTION)
@@ -202,7 +215,7 @@ static void put_op(struct qr_buf *out, const struct qr_plan *plan, const struct 
         snprintf(shape, sizeof shape, "[%s, %u]", v->rows == QR_ROWS_T ? "T" : "R", v->cols);
     }
     formula(plan, op, text, sizeof text);
-    put_parameters(&parameters, op, fold ? op->layer : -1);
+    put_parameters(&parameters, plan, op, fold ? op->layer : -1);
     if (parameters.failed)
         out->failed = true;
     if (op_bytes(op) > 0)

@@ -208,6 +208,30 @@ static void every_allocation_may_fail(void **state)
     fake_destroy(&fake);
 }
 
+/* Of the pairs of a head of 16 the last two stand still; in the middle one of frequency 0 turns, so to say. */
+static void a_head_that_turns_in_part_says_so(void **state)
+{
+    static const float SIX[8] = {1, 0.5f, 0, 0.1f, 0.05f, 0.01f}, LOCAL[8] = {1, 0.5f, 0.1f, 0.05f};
+    (void)state;
+    struct fake fake;
+    fake_create(&fake, false, false);
+    struct qr_plan *plan = fake_plan(&fake);
+    plan->inv_freq = SIX;
+    plan->inv_freq_local = LOCAL;
+    plan->op[9].local = true;
+    struct qr_buf buf;
+    qr_buf_init(&buf, 0);
+    assert_int_equal(plan->op[9].code, QR_OP_ROPE);
+    qr_plan_print(plan, true, false, &buf);
+    assert_false(buf.failed);
+    assert_says(buf.data, "4 heads of 16, 12 numbers turn\n");
+    assert_says(buf.data, "2 heads of 16, 8 numbers turn, local frequencies\n");
+    assert_int_equal(count(buf.data, "numbers turn"), 2 * 3);
+    qr_buf_free(&buf);
+    qr_plan_free(plan);
+    fake_destroy(&fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +241,7 @@ int main(void)
         cmocka_unit_test(layers_of_other_types_are_told_apart),
         cmocka_unit_test(totals_are_those_of_the_shapes),
         cmocka_unit_test(colours_change_no_column),
+        cmocka_unit_test(a_head_that_turns_in_part_says_so),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
