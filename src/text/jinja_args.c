@@ -1,6 +1,6 @@
 /* jinja_args.c - arguments of builtins as C values, and looking builtins up. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 int64_t qr_jinja_arg_int(struct jrt *rt, struct jv v, int64_t otherwise)
 {

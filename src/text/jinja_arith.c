@@ -2,7 +2,7 @@
  * strings and lists add and repeat, % formats. Integers have 64 bits; beyond them is an error, not a wrong number. */
 #include <math.h>
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 static struct jv too_large(struct jrt *rt)
 {

@@ -1,7 +1,8 @@
 /* jinja_attr.c - obj.name and obj[key], with the sandbox's rules: a name is first an attribute (a method), then a
  * key; what starts with __ or would change a list or dict is out of reach. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
+#include "text/jinja_unicode.h"
 
 /* Does this attribute change the object? (jinja2/sandbox.py, _mutable_spec) */
 static bool changes(struct jv obj, const struct jv_str *name)

@@ -1,6 +1,6 @@
 /* jinja_call.c - calls: evaluating arguments, binding them to the parameters of macros and builtins. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 #define MAX_ARGS 100000
 

@@ -1,6 +1,7 @@
 /* jinja_case.c - upper, lower, capitalize, title and their questions. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
+#include "text/jinja_unicode.h"
 
 static bool cased(uint32_t cp)
 {

@@ -1,6 +1,6 @@
 /* jinja_compare.c - == != < <= > >= in, as Python decides them. UTF-8 sorts as its code points do. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 static bool too_deep(struct jrt *rt)
 {

@@ -1,7 +1,7 @@
 /* jinja_dict.c - dicts: insertion order, any hashable key, a hash table beside the arrays once there are many. As in Python
  * 1, 1.0 and True are one key. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 #define SMALL 8 /* up to here keys are compared one by one */
 

@@ -1,6 +1,7 @@
 /* jinja_escape.c - the escapes of a string literal, as Python's unicode-escape codec reads them. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_parse.h"
+#include "text/jinja_unicode.h"
 
 static int hex_digit(char c)
 {

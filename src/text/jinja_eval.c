@@ -1,5 +1,5 @@
 /* jinja_eval.c - the value of an expression. */
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 static struct jv eval_list(struct jrt *rt, const struct jnode *node, struct jscope *scope)
 {

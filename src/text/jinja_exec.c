@@ -1,5 +1,5 @@
 /* jinja_exec.c - statements. */
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 static void exec_output(struct jrt *rt, const struct jnode *node, struct jscope *scope)
 {

@@ -1,6 +1,6 @@
 /* jinja_expr.c - expressions by precedence, loosest first: a if b else c, or, and, not, comparisons, + -, ~, * / // %,
  * ** (left to right, as jinja2 has it). Operators of one level form one flat node, so that long sums stay shallow. */
-#include "text/jinja_internal.h"
+#include "text/jinja_parse.h"
 
 static struct jnode *flat(struct jparse *p, enum jnode_type type, int line, struct jnode *first, struct jnodes *kids,
                           int *ops)

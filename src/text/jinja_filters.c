@@ -1,6 +1,7 @@
 /* jinja_filters.c - filters on text. Each turns its value into a string first, as jinja2's soft_str does. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
+#include "text/jinja_unicode.h"
 
 #define FILTER(name)                                                                                                   \
     static struct jv name(struct jrt *rt, struct jv self, const struct jv *arg, const struct jargs *args)

@@ -1,6 +1,6 @@
 /* jinja_filters_list.c - filters on sequences: first, last, length, sort, unique, groupby, batch, slice, dictsort ... */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 #define FILTER(name)                                                                                                   \
     static struct jv name(struct jrt *rt, struct jv self, const struct jv *arg, const struct jargs *args)

@@ -1,6 +1,6 @@
 /* jinja_filters_select.c - map, select, reject, selectattr, rejectattr: filters that take a filter or a test by name. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 #define FILTER(name)                                                                                                   \
     static struct jv name(struct jrt *rt, struct jv self, const struct jv *arg, const struct jargs *args)

@@ -4,7 +4,7 @@
  * undefined in a constant expression that jinja2 computes beforehand, as it does with what is printed whole and with
  * what has a value that can be written into its code (nodes.py, as_const; optimizer.py). Here that is tried when the
  * expression is reached: constants do not change. */
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 static void take(struct jnode *node, const struct jnode *part)
 {

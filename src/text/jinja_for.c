@@ -1,6 +1,6 @@
 /* jinja_for.c - for loops and their loop variable. Items are pulled one by one, so that a filter (for x in y if z) sees what
  * the body did before, as in jinja2; loop.last, loop.nextitem and loop.length look ahead only when asked. */
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 /* Does the filter of the loop let this item pass? */
 static bool passes(struct jrt *rt, const struct jv_loop *loop, struct jv item)

@@ -2,7 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
+#include "text/jinja_unicode.h"
 
 struct field {
     uint32_t fill;

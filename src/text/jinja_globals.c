@@ -1,7 +1,7 @@
 /* jinja_globals.c - functions every template has: range, dict, namespace, cycler, joiner, raise_exception, strftime_now. */
 #include <string.h>
 #include <time.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 #define GLOBAL(name)                                                                                                   \
     static struct jv name(struct jrt *rt, struct jv self, const struct jv *arg, const struct jargs *args)

@@ -1,7 +1,8 @@
 /* jinja_json.c - the filter tojson as transformers defines it: Python's json.dumps, nothing escaped for HTML. */
 #include <math.h>
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
+#include "text/jinja_unicode.h"
 
 struct dump {
     struct qr_buf buf;

@@ -7,7 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_parse.h"
+#include "text/jinja_unicode.h"
 
 void qr_jinja_lex_fail(struct jlex *lex, enum qr_status status, int line, const char *fmt, ...)
 {

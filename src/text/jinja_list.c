@@ -1,6 +1,7 @@
 /* jinja_list.c - lists and everything that can be walked. Each item that is walked over costs one step. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
+#include "text/jinja_unicode.h"
 
 struct jv_list *qr_jv_list_new(struct jrt *rt, enum jv_list_kind kind)
 {

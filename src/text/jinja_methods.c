@@ -1,6 +1,7 @@
 /* jinja_methods.c - methods of str that cut, search and test: split, strip, startswith, find, replace, join ... */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
+#include "text/jinja_unicode.h"
 
 static struct jv view(struct jrt *rt, const char *from, const char *to)
 {

@@ -1,7 +1,8 @@
 /* jinja_methods2.c - methods of str that change case or pad, and those of list, dict, float and cycler. */
 #include <math.h>
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
+#include "text/jinja_unicode.h"
 
 #define METHOD(name)                                                                                                   \
     static struct jv name(struct jrt *rt, struct jv self, const struct jv *arg, const struct jargs *args)

@@ -1,7 +1,8 @@
 /* jinja_node.c - making nodes of the syntax tree. Every finished node knows its height, which is bounded: so is the
  * recursion of the evaluator. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_parse.h"
+#include "text/jinja_render.h"
 
 static void out_of_memory(struct jparse *p)
 {

@@ -1,6 +1,7 @@
 /* jinja_operand.c - names, literals, brackets, and what may follow them: .attr, [item], (call), | filter, is test. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_parse.h"
+#include "text/jinja_render.h"
 
 static struct jv const_str(struct jparse *p, const char *s, size_t n)
 {

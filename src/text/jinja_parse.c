@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_parse.h"
+#include "text/jinja_unicode.h"
 
 void qr_jinja_advance(struct jparse *p)
 {

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
+#include "text/jinja_unicode.h"
 
 /* repr of a float: the shortest digits that read back as the same number (for normal numbers 15 digits or fewer always
  * show as 15 with zeros behind), in positional notation for exponents -4 .. 15. */

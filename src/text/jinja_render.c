@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 void qr_jinja_raise(struct jrt *rt, enum qr_status status, const char *fmt, ...)
 {

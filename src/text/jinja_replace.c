@@ -1,6 +1,7 @@
 /* jinja_replace.c - replace, strip, split, join and padding: what string filters and methods share. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
+#include "text/jinja_unicode.h"
 
 /* An empty from stands before every code point and at the end. */
 static void replace_empty(struct qr_buf *buf, const struct jv_str *str, const struct jv_str *to, int64_t count)

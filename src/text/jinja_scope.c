@@ -1,7 +1,7 @@
 /* jinja_scope.c - variables. A scope is one for iteration, macro call, with block ...; names are looked up outwards, then in
  * the request's variables, then among the globals. set writes into the innermost scope only, as jinja2's does. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 struct jscope *qr_jinja_scope(struct jrt *rt, struct jscope *parent)
 {

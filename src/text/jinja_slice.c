@@ -1,5 +1,6 @@
 /* jinja_slice.c - obj[a:b:c] of strings, lists, tuples and ranges, with Python's rules for what lies outside. */
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
+#include "text/jinja_unicode.h"
 
 /* Python's slice.indices: start and stop, and how many items; step is not 0. */
 static int64_t slice_range(struct jv from, struct jv to, int64_t step, int64_t n, int64_t *start, int64_t *stop)

@@ -1,6 +1,6 @@
 /* jinja_stmt.c - statements: the body of a template, and what stands in {% %}. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_parse.h"
 
 static struct jnode *block_of(struct jparse *p, const char *end)
 {

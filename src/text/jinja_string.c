@@ -4,7 +4,7 @@
  * string of the render, so that a text built piece by piece costs its length, not its square. */
 #include <errno.h>
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 struct jv qr_jv_str_view(struct jrt *rt, const char *s, size_t n)
 {

@@ -1,6 +1,6 @@
 /* jinja_tests.c - what may follow "is". */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 #define TEST(name, expression)                                                                                         \
     static struct jv name(struct jrt *rt, struct jv self, const struct jv *arg, const struct jargs *args)              \

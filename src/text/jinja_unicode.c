@@ -2,7 +2,7 @@
  * utf8proc's tables. Case maps are the simple ones plus the few full ones that templates meet (German ss). */
 #include <string.h>
 #include <utf8proc.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_unicode.h"
 
 uint32_t qr_u8_next(const char **s, const char *end)
 {

@@ -1,6 +1,6 @@
 /* jinja_value.c - making values, and what every type answers: its name, truth, length. */
 #include <string.h>
-#include "text/jinja_internal.h"
+#include "text/jinja_render.h"
 
 struct jv qr_jv_none(void)
 {
