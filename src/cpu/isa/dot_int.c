@@ -43,10 +43,13 @@ QR_INLINE void dot_columns(int h0, int h1, int nt, const struct part *part, cons
 }
 
 /* acc + the sum s of half a part, which has a scale of its own. */
-QR_INLINE vf add_half(enum qr_dtype type, int h, const struct part *part, const struct qr_act_meta *meta, vi s, vf acc)
+QR_INLINE vf add_half(enum qr_dtype type, bool centred, int h, const struct part *part, const struct qr_act_meta *meta,
+                      vi s, vf acc)
 {
-    if (type == QR_Q6_K)
-        s = i_sub(s, i_sll32(i_set1(h ? meta->sum_high : meta->sum - meta->sum_high), 5));
+    if (type == QR_Q6_K && !centred) {
+        vi sum = i_set1(meta->sum_high);
+        s = i_sub(s, i_sll32(h ? sum : i_sub(i_set1(meta->sum), sum), 5));
+    }
     return v_fma(i_to_f(s), v_mul(part->d[h], v_set1(meta->scale)), acc);
 }
 
@@ -59,16 +62,17 @@ QR_INLINE vf add_minima(const struct part *part, const struct qr_act_meta *meta,
 }
 
 /* acc + the sum s of a part with one scale, and its minimum. */
-QR_INLINE vf add_part(enum qr_dtype type, const struct part *part, const struct qr_act_meta *meta, vi s, vf acc)
+QR_INLINE vf add_part(enum qr_dtype type, bool centred, const struct part *part, const struct qr_act_meta *meta, vi s,
+                      vf acc)
 {
-    if (part_offset_log2(type))
+    if (part_offset_log2(type) && !centred)
         s = i_sub(s, i_sll32(i_set1(meta->sum), part_offset_log2(type)));
     acc = v_fma(i_to_f(s), v_mul(part->d[0], v_set1(meta->scale)), acc);
     return part_has_min(type) ? v_fma(part->m[0], v_set1(meta->scale_sum), acc) : acc;
 }
 
 /* acc[i] of nt tokens whose blocks stand one after the other at code and meta. nt is a constant. */
-QR_INLINE void dot_tokens(enum qr_dtype type, int nt, const struct part *part, const int16_t *code,
+QR_INLINE void dot_tokens(enum qr_dtype type, bool centred, int nt, const struct part *part, const int16_t *code,
                           const struct qr_act_meta *meta, vf *acc)
 {
     vi s[V_TILE_INT];
@@ -76,7 +80,7 @@ QR_INLINE void dot_tokens(enum qr_dtype type, int nt, const struct part *part, c
         for (int h = 0; h < 2; h++) {
             dot_columns(h, h + 1, nt, part, code, s);
             for (int i = 0; i < nt; i++)
-                acc[i] = add_half(type, h, part, &meta[i], s[i], acc[i]);
+                acc[i] = add_half(type, centred, h, part, &meta[i], s[i], acc[i]);
         }
         for (int i = 0; i < nt && part_has_min(type); i++)
             acc[i] = add_minima(part, &meta[i], acc[i]);
@@ -84,7 +88,7 @@ QR_INLINE void dot_tokens(enum qr_dtype type, int nt, const struct part *part, c
     }
     dot_columns(0, 2, nt, part, code, s);
     for (int i = 0; i < nt; i++)
-        acc[i] = add_part(type, part, &meta[i], s[i], acc[i]);
+        acc[i] = add_part(type, centred, part, &meta[i], s[i], acc[i]);
 }
 
 QR_INLINE void store_rows(const struct qr_dot *job, int panel, int token, vf acc)
@@ -109,15 +113,15 @@ QR_INLINE vf dot_part(enum qr_dtype type, const struct qr_act *act, int b, const
     load_scales(type, src, part);
     src += part_scale_bytes(type);
     if (part_has_halves(type)) {
-        acc = add_half(type, 0, part, meta, lone_columns(type, 0, 1, src, x), acc);
-        acc = add_half(type, 1, part, meta, lone_columns(type, 1, 2, src, x), acc);
+        acc = add_half(type, false, 0, part, meta, lone_columns(type, 0, 1, src, x), acc);
+        acc = add_half(type, false, 1, part, meta, lone_columns(type, 1, 2, src, x), acc);
         return part_has_min(type) ? add_minima(part, meta, acc) : acc;
     }
     bool pairs = type == QR_Q8_0 || type == QR_I8S;
-    return add_part(type, part, meta, pairs ? lone_pairs(src, code) : lone_columns(type, 0, 2, src, x), acc);
+    return add_part(type, false, part, meta, pairs ? lone_pairs(src, code) : lone_columns(type, 0, 2, src, x), acc);
 #else
     load_part(type, src, part);
-    dot_tokens(type, 1, part, code, meta, &acc);
+    dot_tokens(type, false, 1, part, code, meta, &acc);
     return acc;
 #endif
 }
@@ -145,7 +149,7 @@ QR_INLINE void dot_one(enum qr_dtype type, const struct qr_dot *job)
 }
 
 /* Many tokens: a part is taken apart once and meets them a tile at a time; their totals wait in the first cache. */
-QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
+QR_INLINE void dot_many(enum qr_dtype type, bool centred, const struct qr_dot *job)
 {
     const struct qr_act *act = job->act;
     const int nt = job->nt;
@@ -163,18 +167,20 @@ QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
             const struct qr_act_meta *meta = act->meta + at;
             int i = 0;
             load_part(type, src, &part);
+            if (centred)
+                centre_part(type, &part);
             for (; i + V_TILE_INT <= nt; i += V_TILE_INT)
-                dot_tokens(type, V_TILE_INT, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
+                dot_tokens(type, centred, V_TILE_INT, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
 #if V_TILE_INT > 4
             if (i + 4 <= nt) {
-                dot_tokens(type, 4, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
+                dot_tokens(type, centred, 4, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
                 i += 4;
             }
 #endif
             for (; i + 2 <= nt; i += 2)
-                dot_tokens(type, 2, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
+                dot_tokens(type, centred, 2, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
             if (i < nt)
-                dot_tokens(type, 1, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
+                dot_tokens(type, centred, 1, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
             src += part_bytes(type);
             if (part_is_k(type) && b % 8 == 7 && b + 1 < act->n_block) {
                 load_head(type, src, &part);
@@ -191,8 +197,10 @@ QR_INLINE void dot_many(enum qr_dtype type, const struct qr_dot *job)
     {                                                                                                                  \
         if (job->act->n_token == 1)                                                                                    \
             dot_one(type, job);                                                                                        \
+        else if (centres(type, job->nt))                                                                               \
+            dot_many(type, true, job);                                                                                 \
         else                                                                                                           \
-            dot_many(type, job);                                                                                       \
+            dot_many(type, false, job);                                                                                \
     }
 KERNEL(q8_0, QR_Q8_0)
 KERNEL(q4_0, QR_Q4_0)

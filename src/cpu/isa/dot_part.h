@@ -220,4 +220,27 @@ QR_INLINE void load_part(enum qr_dtype type, const uint8_t *p, struct part *part
     if (part_has_halves(type))
         add_high2(p + (type == QR_Q2_K ? 0 : 256), part->w);
 }
+
+/* Do so many tokens have the offset taken off the codes, and not off each token's sum? The integers are the same. */
+QR_INLINE bool centres(enum qr_dtype type, int n_token)
+{
+#ifdef V_CENTRE
+    return part_offset_log2(type) && n_token >= V_CENTRE;
+#else
+    (void)type;
+    (void)n_token;
+    return false;
+#endif
+}
+
+QR_INLINE void centre_part(enum qr_dtype type, struct part *part)
+{
+#ifdef V_CENTRE
+    for (int j = 0; j < V_FACTORS; j++)
+        part->w[j] = i_sub16(part->w[j], i_set1(0x00010001 << part_offset_log2(type)));
+#else
+    (void)type;
+    (void)part;
+#endif
+}
 #endif

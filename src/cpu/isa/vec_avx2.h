@@ -11,7 +11,8 @@
 #define V_SCORE_APART 1 /* scores of three and four rows: even and odd dimensions one after the other */
 #define V_TILE_ATTN   4
 #define V_TILE_DIM    2
-#define V_LONE        1 /* a token that is alone has its codes as bytes, too: dot_lone.h */
+#define V_CENTRE      16 /* from so many tokens on codes have their offset taken off: dot_part.h */
+#define V_LONE        1  /* a token that is alone has its codes as bytes, too: dot_lone.h */
 
 typedef struct {
     __m256 a, b; /* lanes 0..7, 8..15 */
@@ -78,6 +79,7 @@ V_BINARY(i_and, vi, _mm256_and_si256)
 V_BINARY(i_or, vi, _mm256_or_si256)
 V_BINARY(i_add, vi, _mm256_add_epi32)
 V_BINARY(i_sub, vi, _mm256_sub_epi32)
+V_BINARY(i_sub16, vi, _mm256_sub_epi16)
 V_BINARY(i_max, vi, _mm256_max_epi32)
 #undef V_BINARY
 
