@@ -1,6 +1,7 @@
 /* setup.c - see setup.h. */
 #include "engine/setup.h"
 #include <string.h>
+#include "engine/advice.h"
 #include "engine/batch.h"
 #include "engine/blocks.h"
 #include "engine/memory.h"
@@ -17,7 +18,6 @@
 #define MAX_TOKENS     65536
 #define MAX_BLOCKS     (INT32_MAX / QR_PAGE) /* slots are 32-bit */
 #define CUDA_SHARE     0.9                   /* of the GPU's memory, unless said otherwise */
-#define CUDA_SPARE     (UINT64_C(64) << 20)  /* left where less than that share is available */
 #define CUDA_BLOCKS    (1 << 20)             /* that a pool takes by itself: 16 million tokens */
 #define MIB            (1024.0 * 1024.0)
 
@@ -86,8 +86,8 @@ static enum qr_status choose_step(const struct qr_engine_options *o, bool cuda, 
 }
 
 /* Bytes that the engine may take of the GPU, and of them keys and values: what everything else leaves, by the account. */
-static enum qr_status find_gpu_room(const struct qr_engine_options *o, struct qr_setup *setup, uint64_t *room,
-                                    struct qr_err *err)
+static enum qr_status find_gpu_room(const struct qr_weights *weights, const struct qr_engine_options *o,
+                                    struct qr_setup *setup, uint64_t *room, struct qr_err *err)
 {
     struct qr_exec_limits l = setup->limits;
     struct qr_cuda_memory m;
@@ -96,20 +96,13 @@ static enum qr_status find_gpu_room(const struct qr_engine_options *o, struct qr
     if (!(share >= 0 && share <= 1))
         return qr_fail(err, QR_INVALID, "gpu_memory_utilization is %g: it must lie above 0 and at most at 1", share);
     setup->budget = (uint64_t)((share > 0 ? share : CUDA_SHARE) * (double)gpu->memory);
-    uint64_t available = gpu->available > CUDA_SPARE ? gpu->available - CUDA_SPARE : 0;
+    uint64_t available = gpu->available > QR_GPU_SPARE ? gpu->available - QR_GPU_SPARE : 0;
     setup->budget = setup->budget < available ? setup->budget : available;
     l.n_block = 1;
     QR_TRY(qr_cuda_memory(setup->plan, &l, gpu->major, &m, err));
     uint64_t used = m.total; /* one block for what rounding takes */
     if (used >= setup->budget)
-        return qr_fail(
-            err, QR_LIMIT,
-            "the model takes %.0f MiB of the GPU before any KV cache (weights %.0f, activations and "
-            "workspace %.0f, the rest %.0f) but may take %.0f MiB of %s: %.0f of its %.0f are available, "
-            "gpu_memory_utilization is %.2f; lower max_num_batched_tokens, raise the share, or use device cpu",
-            (double)used / MIB, (double)m.weights / MIB, (double)(m.activations + m.workspace) / MIB,
-            (double)(used - m.weights - m.activations - m.workspace) / MIB, (double)setup->budget / MIB, gpu->name,
-            (double)gpu->available / MIB, (double)gpu->memory / MIB, share > 0 ? share : CUDA_SHARE);
+        return qr_gpu_too_small(setup, &m, weights, share > 0 ? share : CUDA_SHARE, err);
     *room = setup->budget - used;
     return QR_OK;
 }
@@ -129,13 +122,13 @@ static enum qr_status no_room_for(const struct qr_setup *setup, uint64_t blocks,
 }
 
 /* The longest sequence, and blocks for all that is left, or as many as were asked for. */
-static enum qr_status choose_gpu_cache(const struct qr_engine_options *o, uint64_t asked, struct qr_setup *setup,
-                                       struct qr_err *err)
+static enum qr_status choose_gpu_cache(const struct qr_weights *weights, const struct qr_engine_options *o,
+                                       uint64_t asked, struct qr_setup *setup, struct qr_err *err)
 {
     struct qr_exec_limits *l = &setup->limits;
     bool given = o->max_model_len > 0;
     uint64_t room = 0;
-    QR_TRY(find_gpu_room(o, setup, &room, err));
+    QR_TRY(find_gpu_room(weights, o, setup, &room, err));
     uint64_t most = room / gpu_block_bytes(setup), blocks = asked > 0 ? asked : most;
     if (blocks > most)
         return no_room_for(setup, blocks, room, "kv_cache_tokens", err);
@@ -166,7 +159,7 @@ static enum qr_status choose_cache(const struct qr_model *model, const struct qr
     QR_TRY(choose("max_model_len", o->max_model_len, trained, setup->cuda ? trained : 0, &l->max_len, err));
     uint64_t asked = ((uint64_t)o->kv_cache_tokens + QR_PAGE - 1) / QR_PAGE; /* 0: not said */
     if (setup->cuda)
-        return choose_gpu_cache(o, asked, setup, err);
+        return choose_gpu_cache(model->weights, o, asked, setup, err);
     uint64_t available = qr_memory_available(), used = model->headers_only ? model->weights->bytes : 0;
     available = available > used ? available - used : 0;
     uint64_t room = available > 0 ? available / 2 : UINT64_MAX;

@@ -6,6 +6,8 @@
 #include "cuda/cuda.h"
 #include "engine/model.h"
 
+#define QR_GPU_SPARE (UINT64_C(64) << 20) /* bytes left on a GPU of which less than the share asked for is available */
+
 struct qr_setup {
     struct qr_plan *plan; /* fused */
     struct qr_exec_limits limits;
