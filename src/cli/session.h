@@ -28,7 +28,7 @@ struct cli_session {
     double load_s;
     const char *path;
     char name[CLI_NAME]; /* cli_model_name of path */
-    char *resolved; /* what path stands for when it is a repository; else NULL */
+    char *resolved;      /* what path stands for when it is a repository; else NULL */
     int32_t stop_ids[CLI_LIST_MAX];
     /* tables */
     struct cli_option model_options[12], engine_options[13], sampling_options[20];

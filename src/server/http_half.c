@@ -9,7 +9,7 @@
 #include "server/http_parts.h"
 
 enum {
-    ROUND = 6,   /* looks after a byte, 1 ms, 2 ms, 4 ms ... apart; one more after each further byte */
+    ROUND = 6,    /* looks after a byte, 1 ms, 2 ms, 4 ms ... apart; one more after each further byte */
     MOST_ZERO = 4 /* in front of a chunk's size: readers take some 16 digits */
 };
 
