@@ -408,6 +408,11 @@ static void refuses_numbers_out_of_range(void **state)
             "{\"architectures\":[\"Gemma2ForCausalLM\"],\"hidden_act\":\"gelu_pytorch_tanh\",\"attn_logit_"
             "softcapping\":1e-300}",
             "too little for a cap");
+    refused(
+        mk_st_config,
+        "{\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1,1,1,1,1,1,1,1],\"long_factor\":[1,1,1,1,1,1,1,1],"
+        "\"original_max_position_embeddings\":1}}",
+        "longrope wants 2 or more");
 }
 
 static void refuses_by_name_what_it_does_not_know(void **state)

@@ -125,6 +125,7 @@ static void forced(void **state)
           "C(f:{})C(g:{)");
     check(QR_TOOLS_FORCED, false, false, "[{\"name\":\"\\u0066\", \"parameters\"", "C(f:)");
     check(QR_TOOLS_FORCED, false, false, "[{\"name\": \"f\", ", "C(f:)");
+    check(QR_TOOLS_FORCED, false, false, "[{\"name\": \"f\\\"g\", \"parameters\": {", "C(f\"g:{)");
     check(QR_TOOLS_FORCED, false, false, "[{\"name\": \"f\"}", "C(f:{})");
     for (const char *text = "[{\"name\": \"f"; *text; text++) { /* what is left out at the end, the name is not whole */
         char cut[32];
