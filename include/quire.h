@@ -99,6 +99,9 @@ struct qr_engine_options {
     double gpu_memory_utilization; /* the share of a GPU's memory that the engine takes; 0: 0.9 */
     int64_t fuse_mask;             /* bits of plan/fuse.h; -1: the default set */
     bool no_prefix_cache;          /* beginnings that requests have in common are computed again for each */
+    /* Called while weights go to a GPU, in the thread that creates; return false to stop (QR_CANCELLED). May be NULL. */
+    bool (*progress)(void *ctx, uint64_t bytes_done, uint64_t bytes_total);
+    void *progress_ctx;
 };
 
 enum qr_status qr_engine_create(struct qr_model *model, const struct qr_engine_options *options,

@@ -229,9 +229,16 @@ int cli_open(const struct cli_command *command, struct cli_session *s, const cha
     if (status != QR_OK)
         return cli_fail(&err);
     double opened = qr_now_s();
-    if (need == CLI_NEED_ENGINE && qr_engine_create(s->model, &engine_options, &s->engine, &err) != QR_OK) {
-        cli_close(s);
-        return cli_fail(&err);
+    if (need == CLI_NEED_ENGINE) {
+        engine_options.progress = on_progress;
+        engine_options.progress_ctx = &progress;
+        cli_progress_start(&progress, "sending to the GPU", "B");
+        status = qr_engine_create(s->model, &engine_options, &s->engine, &err);
+        cli_progress_end(&progress);
+        if (status != QR_OK)
+            cli_close(s);
+        if (status != QR_OK)
+            return status == QR_CANCELLED ? CLI_INTERRUPTED : cli_fail(&err);
     }
     s->load_s = qr_now_s() - start;
     if (s->verbose && need == CLI_NEED_ENGINE)

@@ -29,6 +29,9 @@ struct qr_cuda_options {
     bool serial;  /* no kernel begins while the one before ends */
     bool plain;   /* only kernels that every device has, as on compute capability 8.0 */
     bool convert; /* quantised weights become bf16, of the same values: for comparison */
+    /* Called while weights are sent, in the thread that creates; false stops it (QR_CANCELLED). May be NULL. */
+    bool (*progress)(void *ctx, uint64_t bytes_done, uint64_t bytes_total);
+    void *progress_ctx;
 };
 
 /* plan and pool must outlive exec; pool helps to pack the weights. Allocates what qr_cuda_memory says, and says so

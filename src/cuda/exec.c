@@ -287,7 +287,8 @@ static enum qr_status send_tables(struct qr_cuda_exec *self, struct qr_pool *poo
     return send_table(self, p->inv_freq_local, 1, self->cos_local, self->sin_local, pool, err);
 }
 
-static enum qr_status create(struct qr_cuda_exec *self, struct qr_pool *pool, struct qr_err *err)
+static enum qr_status create(struct qr_cuda_exec *self, const struct qr_cuda_options *options, struct qr_pool *pool,
+                             struct qr_err *err)
 {
     QR_TRY(qr_cuda_device_get(self->device_id, true, &self->device, err));
     if (self->plain) {
@@ -307,7 +308,7 @@ static enum qr_status create(struct qr_cuda_exec *self, struct qr_pool *pool, st
     QR_CUDA(qr_cu_prepare_quant(&self->on), "preparing kernels", err);
     QR_TRY(allocate(self, err));
     QR_TRY(send_tables(self, pool, err));
-    QR_TRY(qr_cuda_upload(self, pool, err));
+    QR_TRY(qr_cuda_upload(self, options, pool, err));
     if (!self->stream && !self->plain && !self->graphs)
         QR_TRY(qr_cuda_decode_create(self, err));
     return qr_cuda_status(cudaStreamSynchronize(self->on.stream), "clearing memory", err);
@@ -334,7 +335,7 @@ enum qr_status qr_cuda_exec_create(const struct qr_plan *plan, const struct qr_e
     self->plan = plan;
     self->limits = *limits;
     self->device_id = o->device;
-    enum qr_status status = create(self, pool, err);
+    enum qr_status status = create(self, o, pool, err);
     if (status != QR_OK) {
         destroy(&self->base);
         return status;

@@ -131,7 +131,8 @@ static inline enum qr_cu_kv qr_cuda_kv(enum qr_dtype type)
 void qr_cuda_bind(const struct qr_plan *plan, struct qr_cuda_sizes *sizes);
 
 /* upload.c */
-enum qr_status qr_cuda_upload(struct qr_cuda_exec *exec, struct qr_pool *pool, struct qr_err *err);
+enum qr_status qr_cuda_upload(struct qr_cuda_exec *exec, const struct qr_cuda_options *options, struct qr_pool *pool,
+                              struct qr_err *err);
 
 /* step.c */
 enum qr_status qr_cuda_check_step(const struct qr_cuda_exec *exec, const struct qr_step *step, struct qr_err *err);

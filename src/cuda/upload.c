@@ -79,7 +79,9 @@ static void pack_part(void *ctx, int worker, int n_worker)
 }
 
 struct stage {
-    uint8_t *memory; /* two halves */
+    const struct qr_cuda_options *options; /* whom to tell */
+    uint64_t done, total;                  /* bytes of weights */
+    uint8_t *memory;                       /* two halves */
     uint64_t half;
     cudaEvent_t sent[2];
     int next;
@@ -104,6 +106,11 @@ static enum qr_status send_storage(struct qr_cuda_exec *exec, const struct qr_cu
                                 cudaMemcpyHostToDevice, exec->on.stream),
                 "sending weights", err);
         QR_CUDA(cudaEventRecord(stage->sent[half], exec->on.stream), "sending weights", err);
+        stage->done += p->n * strip_bytes;
+        if (stage->options->progress &&
+            !stage->options->progress(stage->options->progress_ctx, stage->done, stage->total))
+            return qr_fail(err, QR_CANCELLED, "sending weights was stopped after %llu of %llu bytes",
+                           (unsigned long long)stage->done, (unsigned long long)stage->total);
     }
     return QR_OK;
 }
@@ -141,12 +148,14 @@ static enum qr_status send_all(struct qr_cuda_exec *exec, struct qr_pool *pool, 
     return QR_OK;
 }
 
-enum qr_status qr_cuda_upload(struct qr_cuda_exec *exec, struct qr_pool *pool, struct qr_err *err)
+enum qr_status qr_cuda_upload(struct qr_cuda_exec *exec, const struct qr_cuda_options *options, struct qr_pool *pool,
+                              struct qr_err *err)
 {
-    struct stage stage = {.half = HALF};
+    struct stage stage = {.options = options, .half = HALF};
     struct packing p = {0};
     for (int i = 0; i < exec->sizes.n_storage; i++) {
         uint64_t strip = exec->sizes.storage[i].strip;
+        stage.total += (uint64_t)exec->sizes.storage[i].rows / 16 * strip;
         stage.half = strip > stage.half ? strip : stage.half;
         p.row_stride =
             (size_t)exec->sizes.storage[i].k > p.row_stride ? (size_t)exec->sizes.storage[i].k : p.row_stride;
@@ -154,6 +163,8 @@ enum qr_status qr_cuda_upload(struct qr_cuda_exec *exec, struct qr_pool *pool, s
     p.row = calloc((size_t)qr_pool_size(pool), (p.row_stride + 1) * sizeof *p.row);
     enum qr_status status =
         p.row ? send_all(exec, pool, &stage, &p, err) : qr_fail(err, QR_NOMEM, "out of memory for a row of a matrix");
+    if (status != QR_OK && exec->on.stream) /* what is under way reads the memory that goes */
+        cudaStreamSynchronize(exec->on.stream);
     for (int i = 0; i < 2; i++)
         if (stage.sent[i])
             cudaEventDestroy(stage.sent[i]);

@@ -11,13 +11,18 @@ enum qr_status qr_engine_create(struct qr_model *model, const struct qr_engine_o
     struct qr_setup setup;
     struct qr_pool *pool = NULL;
     struct qr_exec *exec = NULL;
+    struct qr_cuda_options cuda = {0};
     *engine = NULL;
     if (model->headers_only)
         return qr_fail(err, QR_INVALID, "the model was opened for its headers only: open it with its weights");
     QR_TRY(qr_setup_make(model, options, &setup, err));
+    if (options) {
+        cuda.progress = options->progress;
+        cuda.progress_ctx = options->progress_ctx;
+    }
     enum qr_status status = qr_pool_create(setup.n_thread, &pool, err);
     if (status == QR_OK)
-        status = setup.cuda ? qr_cuda_exec_create(setup.plan, &setup.limits, NULL, pool, &exec, err)
+        status = setup.cuda ? qr_cuda_exec_create(setup.plan, &setup.limits, &cuda, pool, &exec, err)
                             : qr_cpu_exec_create(setup.plan, &setup.limits, setup.isa, pool, &exec, err);
     if (status == QR_OK) {
         struct qr_engine_parts parts = {

@@ -111,7 +111,7 @@ static void too_large(void **state)
     const struct {
         const struct qr_engine_options *o;
         const char *word;
-    } bad[] = {{&share, "gpu_memory_utilization is 0.00"}, {&cache, "lower kv_cache_tokens"}};
+    } bad[] = {{&share, "raise gpu_memory_utilization from 0.00"}, {&cache, "lower kv_cache_tokens"}};
     (void)state;
     need_gpu();
     for (int i = 0; i < 2; i++) {
@@ -131,6 +131,45 @@ static void too_large(void **state)
     struct qr_engine *engine;
     struct qr_err err;
     assert_int_equal(qr_engine_create(model, &none, &engine, &err), QR_INVALID);
+    qr_model_close(model);
+}
+
+struct sending {
+    uint64_t done, total;
+    int calls, stop_at;
+};
+
+static bool on_sent(void *ctx, uint64_t done, uint64_t total)
+{
+    struct sending *s = ctx;
+    assert_true(done > s->done && done <= total && (s->total == 0 || s->total == total));
+    s->done = done;
+    s->total = total;
+    return ++s->calls != s->stop_at;
+}
+
+/* Stopped while its weights are sent, an engine leaves the GPU as it was. */
+static void stopped_while_weights_are_sent(void **state)
+{
+    struct sending sending = {0};
+    struct qr_engine_options options = {
+        .device = "cuda", .fuse_mask = -1, .kv_cache_tokens = 4096, .progress = on_sent, .progress_ctx = &sending};
+    struct qr_engine *engine;
+    struct qr_err err;
+    (void)state;
+    need_gpu();
+    struct qr_model *model = model_of("dummy:qwen3-0.6b");
+    assert_int_equal(qr_engine_create(model, &options, &engine, &err), QR_OK);
+    qr_engine_destroy(engine);
+    assert_true(sending.done == sending.total && sending.total > 1000000000 && sending.calls > 50);
+    struct qr_cuda_device before = look();
+    for (int at = 1; at <= 41; at += 20) {
+        sending = (struct sending){.stop_at = at};
+        assert_int_equal(qr_engine_create(model, &options, &engine, &err), QR_CANCELLED);
+        assert_null(engine);
+        assert_int_equal(sending.calls, at);
+    }
+    assert_true(look().available + (UINT64_C(16) << 20) > before.available);
     qr_model_close(model);
 }
 
@@ -163,6 +202,7 @@ static void signs_of_life(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ledger_holds), cmocka_unit_test(too_large),
-                                       cmocka_unit_test(signs_of_life)};
+                                       cmocka_unit_test(signs_of_life),
+                                       cmocka_unit_test(stopped_while_weights_are_sent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
