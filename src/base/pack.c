@@ -3,14 +3,15 @@
  * F32, F16, BF16: [n_col][16] elements, a column of the 16 rows after the other.
  *
  * Block types: records of 32 columns (K types: 256) one after the other, so that a kernel reads a panel as one
- * stream. A part covers 32 columns and holds, in this order,
+ * stream. A part covers 32 columns and holds, in the order in which a kernel
+ * that keeps nothing back reads it,
  *   scales  f16 d [16], and m [16] for Q4_1 and Q5_1; K types: 8-bit sub-scales [16] and sub-mins [16]
  *           (Q6_K: two sub-scales [16], one for each 16 columns), and in front of a record d [16] (dmin [16])
+ *   high    the 5th bit: word (row): bit j of byte i is column 4j + i.
+ *           Q6_K's bits 5 and 6: word (h, row), h = column / 16: field j (2 bits) of byte i is column 16h + 4j + i.
  *   low     4 bits of each code. 32-bit word (g, row), g = column / 8: byte i has column 8g + i in its low nibble and
  *           column 8g + 4 + i in the high one. A shift by 0 or 4 and a mask leave four columns as four bytes: a factor of
  *           VPDPBUSD; a shift by 0, 8, 4 or 12 two of them as int16, columns c and c + 2: a factor of VPMADDWD.
- *   high    the 5th bit: word (row): bit j of byte i is column 4j + i.
- *           Q6_K's bits 5 and 6: word (h, row), h = column / 16: field j (2 bits) of byte i is column 16h + 4j + i.
  * Q8_0 keeps code + 128 in bytes: word (g, row), g = column / 4: the four columns in order.
  * I8S does too, behind f32 d [16]. F8S has f32 d [16] and then its bytes column by column, [32][16].
  * Q2_K has two sub-scales [16] and two sub-mins [16], one for each 16 columns, and no low bits: its codes stand where
@@ -30,11 +31,11 @@ static const struct qr_pack_layout layouts[QR_N_DTYPE] = {
     [QR_Q8_0] = {32, 544, 544, 0, 0, 32, NONE},
     [QR_Q4_0] = {32, 288, 288, 0, 0, 32, NONE},
     [QR_Q4_1] = {32, 320, 320, 0, 0, 64, NONE},
-    [QR_Q5_0] = {32, 352, 352, 0, 0, 32, 288},
-    [QR_Q5_1] = {32, 384, 384, 0, 0, 64, 320},
+    [QR_Q5_0] = {32, 352, 352, 0, 0, 96, 32},
+    [QR_Q5_1] = {32, 384, 384, 0, 0, 128, 64},
     [QR_Q4_K] = {256, 64 + 8 * 288, 288, 64, 0, 32, NONE},
-    [QR_Q5_K] = {256, 64 + 8 * 352, 352, 64, 0, 32, 288},
-    [QR_Q6_K] = {256, 32 + 8 * 416, 416, 32, 0, 32, 288},
+    [QR_Q5_K] = {256, 64 + 8 * 352, 352, 64, 0, 96, 32},
+    [QR_Q6_K] = {256, 32 + 8 * 416, 416, 32, 0, 160, 32},
     [QR_Q2_K] = {256, 64 + 8 * 192, 192, 64, 0, NONE, 64},
     [QR_I8S] = {32, 576, 576, 0, 0, 64, NONE},
     [QR_F8S] = {32, 576, 576, 0, 0, 64, NONE},

@@ -5,7 +5,10 @@
  *     s = sum of code_w * code_x - offset * sum of code_x            exact: below 255 * 32512 * 32 < 2^28
  *     total = fma(float(s), d_w * scale_x, total)
  *     total = fma(m_w, scale_x * sum of code_x, total)               types with a minimum
- * (Q6_K and Q2_K: s, d_w and m_w per 16 columns.) Integers may be summed in any order, so every tile shape gives these bits. */
+ * (Q2_K: s, d_w and m_w per 16 columns.) Q6_K, with d_w = d * c_w, d for 256 columns and c_w, an integer, for 16:
+ *     record = fma(fma(float(s_high), c_high, float(s_low) * c_low), scale_x, record)
+ *     total = fma(record, d, total)                                  after 256 columns
+ * Integers may be summed in any order, so every tile shape gives these bits. */
 #include "cpu/isa/dot_lone.h"
 #include "cpu/isa/dot_part.h"
 #include "cpu/isa/kernels.h"
@@ -42,22 +45,28 @@ QR_INLINE void dot_columns(int h0, int h1, int nt, const struct part *part, cons
 #endif
 }
 
-/* acc + the sum s of half a part, which has a scale of its own. */
-QR_INLINE vf add_half(enum qr_dtype type, bool centred, int h, const struct part *part, const struct qr_act_meta *meta,
-                      vi s, vf acc)
+/* Q6_K: the sum s of a part's first 16 columns without the codes' offset, times their scale. */
+QR_INLINE vf low_half(bool centred, const struct part *part, const struct qr_act_meta *meta, vi s)
 {
-    if (type == QR_Q6_K && !centred) {
-        vi sum = i_set1(meta->sum_high);
-        s = i_sub(s, i_sll32(h ? sum : i_sub(i_set1(meta->sum), sum), 5));
-    }
-    return v_fma(i_to_f(s), v_mul(part->d[h], v_set1(meta->scale)), acc);
+    if (!centred)
+        s = i_sub(s, i_sll32(i_sub(i_set1(meta->sum), i_set1(meta->sum_high)), 5));
+    return v_mul(i_to_f(s), part->d[0]);
 }
 
-/* acc + the minima of both halves. */
-QR_INLINE vf add_minima(const struct part *part, const struct qr_act_meta *meta, vf acc)
+/* acc + low_half and the other 16 columns. */
+QR_INLINE vf add_high_half(bool centred, const struct part *part, const struct qr_act_meta *meta, vf low, vi s, vf acc)
 {
-    float low = meta->scale * (float)(meta->sum - meta->sum_high);
-    acc = v_fma(part->m[0], v_set1(low), acc);
+    if (!centred)
+        s = i_sub(s, i_sll32(i_set1(meta->sum_high), 5));
+    return v_fma(v_fma(i_to_f(s), part->d[1], low), v_set1(meta->scale), acc);
+}
+
+/* Q2_K: acc + the sums of both halves of a part and their minima. */
+QR_INLINE vf add_halves(const struct part *part, const struct qr_act_meta *meta, vi s0, vi s1, vf acc)
+{
+    acc = v_fma(i_to_f(s0), v_mul(part->d[0], v_set1(meta->scale)), acc);
+    acc = v_fma(i_to_f(s1), v_mul(part->d[1], v_set1(meta->scale)), acc);
+    acc = v_fma(part->m[0], v_set1(meta->scale * (float)(meta->sum - meta->sum_high)), acc);
     return v_fma(part->m[1], v_set1(meta->scale * (float)meta->sum_high), acc);
 }
 
@@ -75,15 +84,22 @@ QR_INLINE vf add_part(enum qr_dtype type, bool centred, const struct part *part,
 QR_INLINE void dot_tokens(enum qr_dtype type, bool centred, int nt, const struct part *part, const int16_t *code,
                           const struct qr_act_meta *meta, vf *acc)
 {
-    vi s[V_TILE_INT];
-    if (part_has_halves(type)) {
-        for (int h = 0; h < 2; h++) {
-            dot_columns(h, h + 1, nt, part, code, s);
-            for (int i = 0; i < nt; i++)
-                acc[i] = add_half(type, centred, h, part, &meta[i], s[i], acc[i]);
-        }
-        for (int i = 0; i < nt && part_has_min(type); i++)
-            acc[i] = add_minima(part, &meta[i], acc[i]);
+    vi s[V_TILE_INT], s1[V_TILE_INT];
+    if (type == QR_Q6_K) {
+        vf low[V_TILE_INT];
+        dot_columns(0, 1, nt, part, code, s);
+        for (int i = 0; i < nt; i++)
+            low[i] = low_half(centred, part, &meta[i], s[i]);
+        dot_columns(1, 2, nt, part, code, s);
+        for (int i = 0; i < nt; i++)
+            acc[i] = add_high_half(centred, part, &meta[i], low[i], s[i], acc[i]);
+        return;
+    }
+    if (type == QR_Q2_K) {
+        dot_columns(0, 1, nt, part, code, s);
+        dot_columns(1, 2, nt, part, code, s1);
+        for (int i = 0; i < nt; i++)
+            acc[i] = add_halves(part, &meta[i], s[i], s1[i], acc[i]);
         return;
     }
     dot_columns(0, 2, nt, part, code, s);
@@ -110,15 +126,18 @@ QR_INLINE vf dot_part(enum qr_dtype type, const struct qr_act *act, int b, const
     const struct qr_act_meta *meta = act->meta + b;
 #ifdef V_LONE
     const int8_t *x = (const int8_t *)(act->code + (size_t)(act->n_block + b) * QR_ACT_BLOCK);
-    load_scales(type, src, part);
-    src += part_scale_bytes(type);
+    const uint8_t *codes = src + part_scale_bytes(type);
     if (part_has_halves(type)) {
-        acc = add_half(type, false, 0, part, meta, lone_columns(type, 0, 1, src, x), acc);
-        acc = add_half(type, false, 1, part, meta, lone_columns(type, 1, 2, src, x), acc);
-        return part_has_min(type) ? add_minima(part, meta, acc) : acc;
+        vi s0 = lone_columns(type, 0, 1, codes, x), s1 = lone_columns(type, 1, 2, codes, x);
+        load_scales(type, src, part);
+        if (type == QR_Q2_K)
+            return add_halves(part, meta, s0, s1, acc);
+        return add_high_half(false, part, meta, low_half(false, part, meta, s0), s1, acc);
     }
     bool pairs = type == QR_Q8_0 || type == QR_I8S;
-    return add_part(type, false, part, meta, pairs ? lone_pairs(src, code) : lone_columns(type, 0, 2, src, x), acc);
+    vi s = pairs ? lone_pairs(codes, code) : lone_columns(type, 0, 2, codes, x);
+    load_scales(type, src, part);
+    return add_part(type, false, part, meta, s, acc);
 #else
     load_part(type, src, part);
     dot_tokens(type, false, 1, part, code, meta, &acc);
@@ -133,18 +152,22 @@ QR_INLINE void dot_one(enum qr_dtype type, const struct qr_dot *job)
     for (int p = 0; p < job->n_panel; p++) {
         const uint8_t *src = job->panel + (size_t)p * job->panel_bytes;
         struct part part;
-        vf acc = v_zero();
+        vf acc = v_zero(), total = acc; /* of a record, of all before: Q6_K */
         load_head(type, src, &part);
         src += part_head_bytes(type);
         for (int b = 0; b < act->n_block; b++) {
             acc = dot_part(type, act, b, src, &part, acc);
             src += part_bytes(type);
+            if (type == QR_Q6_K && b % 8 == 7) {
+                total = v_fma(acc, part.head_d, total);
+                acc = v_zero();
+            }
             if (part_is_k(type) && b % 8 == 7 && b + 1 < act->n_block) {
                 load_head(type, src, &part);
                 src += part_head_bytes(type);
             }
         }
-        store_rows(job, p, 0, acc);
+        store_rows(job, p, 0, type == QR_Q6_K ? total : acc);
     }
 }
 
@@ -153,13 +176,13 @@ QR_INLINE void dot_many(enum qr_dtype type, bool centred, const struct qr_dot *j
 {
     const struct qr_act *act = job->act;
     const int nt = job->nt;
-    vf acc[QR_MAX_CHUNK];
+    vf acc[QR_MAX_CHUNK], total[QR_MAX_CHUNK]; /* of a record, of all before: Q6_K */
     for (int p = 0; p < job->n_panel; p++) {
         const uint8_t *src = job->panel + (size_t)p * job->panel_bytes;
         struct part part;
         size_t at = (size_t)job->t0 * (size_t)act->n_block;
         for (int i = 0; i < nt; i++)
-            acc[i] = v_zero();
+            total[i] = acc[i] = v_zero();
         load_head(type, src, &part);
         src += part_head_bytes(type);
         for (int b = 0; b < act->n_block; b++, at += (size_t)nt) {
@@ -182,13 +205,17 @@ QR_INLINE void dot_many(enum qr_dtype type, bool centred, const struct qr_dot *j
             if (i < nt)
                 dot_tokens(type, centred, 1, &part, code + i * QR_ACT_BLOCK, meta + i, acc + i);
             src += part_bytes(type);
+            for (i = 0; i < nt && type == QR_Q6_K && b % 8 == 7; i++) {
+                total[i] = v_fma(acc[i], part.head_d, total[i]);
+                acc[i] = v_zero();
+            }
             if (part_is_k(type) && b % 8 == 7 && b + 1 < act->n_block) {
                 load_head(type, src, &part);
                 src += part_head_bytes(type);
             }
         }
         for (int i = 0; i < nt; i++)
-            store_rows(job, p, i, acc[i]);
+            store_rows(job, p, i, type == QR_Q6_K ? total[i] : acc[i]);
     }
 }
 

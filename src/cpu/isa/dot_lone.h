@@ -21,11 +21,10 @@ QR_INLINE vi lone_bytes(enum qr_dtype type, const uint8_t *p, int j)
 {
     vi w = i_set1(0);
     if (type != QR_Q2_K) {
-        w = i_load(p + j / 2 * 64);
+        w = i_load(p + part_high_bytes(type) + j / 2 * 64);
         if (j % 2)
             w = i_srl16(w, 4);
         w = i_and(w, i_set1(0x0f0f0f0f));
-        p += 256;
     }
     if (part_is_5bit(type)) {
         vi x = i_load(p);

@@ -6,9 +6,9 @@
 #include "cpu/isa/vec.h"
 
 struct part {
-    vi w[V_FACTORS];   /* codes of the 16 rows, offset not taken off; columns in the order of vec.h's factors */
-    vf d[2];           /* what a code is worth; [1]: in columns 16..31, types with a scale for 16 columns */
-    vf m[2];           /* added to every value, likewise; types with a minimum */
+    vi w[V_FACTORS]; /* codes of the 16 rows, offset not taken off; columns in the order of vec.h's factors */
+    vf d[2]; /* what a code is worth (Q6_K: in head_d); [1]: in columns 16..31, types with a scale for 16 columns */
+    vf m[2]; /* added to every value, likewise; types with a minimum */
     vf head_d, head_m; /* of the record: K types */
 };
 
@@ -45,11 +45,15 @@ QR_INLINE int part_scale_bytes(enum qr_dtype type)
     return type == QR_Q4_1 || type == QR_Q5_1 || type == QR_Q2_K || type == QR_I8S ? 64 : 32;
 }
 
+QR_INLINE int part_high_bytes(enum qr_dtype type)
+{
+    return part_is_5bit(type) ? 64 : part_has_halves(type) ? 128 : 0;
+}
+
 QR_INLINE size_t part_bytes(enum qr_dtype type)
 {
     int low = type == QR_Q8_0 || type == QR_I8S ? 512 : type == QR_Q2_K ? 0 : 256;
-    int high = part_is_5bit(type) ? 64 : part_has_halves(type) ? 128 : 0;
-    return (size_t)(part_scale_bytes(type) + low + high);
+    return (size_t)(part_scale_bytes(type) + part_high_bytes(type) + low);
 }
 
 QR_INLINE size_t part_head_bytes(enum qr_dtype type)
@@ -192,8 +196,8 @@ QR_INLINE void load_scales(enum qr_dtype type, const uint8_t *p, struct part *pa
     } else if (type == QR_I8S) {
         part->d[0] = v_load((const float *)(const void *)p);
     } else if (type == QR_Q6_K) {
-        part->d[0] = v_mul(part->head_d, i_to_f(i_load_i8(p)));
-        part->d[1] = v_mul(part->head_d, i_to_f(i_load_i8(p + 16)));
+        part->d[0] = i_to_f(i_load_i8(p));
+        part->d[1] = i_to_f(i_load_i8(p + 16));
     } else if (part_is_k(type)) {
         part->d[0] = v_mul(part->head_d, i_to_f(i_load_u8(p)));
         part->m[0] = v_mul(part->head_m, i_to_f(i_load_u8(p + 16)));
@@ -207,18 +211,18 @@ QR_INLINE void load_scales(enum qr_dtype type, const uint8_t *p, struct part *pa
 QR_INLINE void load_part(enum qr_dtype type, const uint8_t *p, struct part *part)
 {
     load_scales(type, p, part);
-    p += part_scale_bytes(type);
+    const uint8_t *high = p + part_scale_bytes(type), *low = high + part_high_bytes(type);
     if (type == QR_Q8_0 || type == QR_I8S)
-        load_bytes(p, part->w);
+        load_bytes(low, part->w);
     else if (type == QR_Q2_K)
         for (int j = 0; j < V_FACTORS; j++)
             part->w[j] = i_set1(0);
     else
-        load_low(p, part->w);
+        load_low(low, part->w);
     if (part_is_5bit(type))
-        add_high1(p + 256, part->w);
+        add_high1(high, part->w);
     if (part_has_halves(type))
-        add_high2(p + (type == QR_Q2_K ? 0 : 256), part->w);
+        add_high2(high, part->w);
 }
 
 /* Do so many tokens have the offset taken off the codes, and not off each token's sum? The integers are the same. */
