@@ -133,6 +133,9 @@ template <bool PACKED> struct fetch {
 
     // Lane i has slot i. Pieces go out in their order, so many at a time as `cap` says: what blocks exchange queues behind them, and
     // one block's pieces for later stand in the way of another's that all wait for.
+    //
+    // What is to come after a piece is looked up while it is under way, by all lanes at once and only in turns of the loop that send
+    // nothing: a turn is what a block waits for between a slot's release and its next piece.
     __device__ inline void fill() const
     {
         const int lane = threadIdx.x % 32, n = r.n_slot;
@@ -140,7 +143,8 @@ template <bool PACKED> struct fetch {
         const uint32_t to = shared_u32(r.slot) + lane * SLOT;
         place c = {0, 0, false};
         source f = {};
-        bool flies = false, over = false;
+        bool flies = false, over = false,
+             ready = true;             // ready: f is of the piece that comes next into the slot, which is at c
         uint32_t turn = 0, issued = 0; // turn: as a ring_place's
         int first = 0, bound = QR_DECODE_CAP_NOW;
         uint64_t policy;
@@ -152,18 +156,13 @@ template <bool PACKED> struct fetch {
         }
         for (int spins = 1;; spins++) {
             const uint32_t now = full + turn % 2 * (MAX_SLOTS * 8); // the turn's barrier
-            const bool yes = c.is_there && test(flies ? now : empty, flies ? turn / 2 : turn % 2 ^ 1);
+            const bool yes =
+                (flies || (ready && c.is_there)) && test(flies ? now : empty, flies ? turn / 2 : turn % 2 ^ 1);
             const uint32_t flying = __ballot_sync(~0u, flies && !yes);
-            uint32_t room = __ballot_sync(~0u, !flies && yes);
+            const uint32_t room = __ballot_sync(~0u, !flies && yes);
             if (flies && yes) {
                 flies = false;
                 turn = (turn + 1) % 4;
-                const int last = f.stage;
-                advance(c, n);
-                if (c.is_there) {
-                    f = source_of(c);
-                    bound = cap_of(last, f.stage);
-                }
             }
             int n_go = 0;
             if (room && !over) {
@@ -171,7 +170,8 @@ template <bool PACKED> struct fetch {
                 n_go =
                     min(rooms == ~0u ? 32 : __ffs(~rooms) - 1, p.cap[__shfl_sync(~0u, bound, first)] - __popc(flying));
                 const int order = lane - first + (lane < first ? n : 0);
-                if (lane < n && order < n_go) {
+                const bool goes = lane < n && order < n_go;
+                if (goes) {
                     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _,[%0],%1;" ::"r"(now),
                                  "r"(f.bytes[0] + f.bytes[1] + (PACKED ? f.bytes[PARTS - 1] : 0))
                                  : "memory");
@@ -181,6 +181,7 @@ template <bool PACKED> struct fetch {
                     if (PACKED && f.bytes[PARTS - 1])
                         copy(to + f.to[PARTS - 1], f.from[PARTS - 1], f.bytes[PARTS - 1], now, policy);
                     flies = true;
+                    ready = false;
                 }
                 __syncwarp();
                 n_go = max(n_go, 0);
@@ -188,13 +189,25 @@ template <bool PACKED> struct fetch {
                 first += n_go;
                 first -= first >= n ? n : 0;
             }
+            if (n_go == 0 && __any_sync(~0u, !ready)) {
+                if (!ready) {
+                    const int last = f.stage;
+                    advance(c, n);
+                    if (c.is_there) {
+                        f = source_of(c);
+                        bound = cap_of(last, f.stage);
+                    }
+                    ready = true;
+                }
+                __syncwarp();
+            }
             if (lane == 0) {
                 r.s->issued = issued;
                 r.s->rests = flying == 0 && n_go == 0;
             }
             if (spins % 64 == 0) {
                 over |= __any_sync(~0u, r.s->until.is_over());
-                if (!__any_sync(~0u, c.is_there && (flies || !over)))
+                if (!__any_sync(~0u, flies || (c.is_there && !over)))
                     break;
             }
         }

@@ -145,7 +145,7 @@ static void fill_args(const struct qr_cuda_exec *exec, const struct qr_decode_pl
         .sin = exec->sin,
         .place = exec->place,
         .logits = (float *)(void *)(exec->activation + exec->sizes.buffers.offset[plan->logits]),
-        .cap = {[QR_DECODE_CAP_EXCHANGE] = 8,
+        .cap = {[QR_DECODE_CAP_EXCHANGE] = 4,
                 [QR_DECODE_CAP_NOW] = 14,
                 [QR_DECODE_CAP_LATER] = 8,
                 [QR_DECODE_CAP_HEAD] = 32},
