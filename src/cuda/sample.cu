@@ -293,11 +293,12 @@ static __global__ void __launch_bounds__(SAMPLE_THREADS, 2)
     __syncthreads();
     if (CLUSTER)
         cluster_arrive();
+    constexpr int WORDS = sizeof(s.row) / 4; // may come from the host's memory, while the kernel before still runs
+    const int word = threadIdx.x < WORDS ? ((const int *)&a.pick->row[r])[threadIdx.x] : 0;
+    const int place = threadIdx.x == 0 ? a.pick->place + r : 0;
     wait_for_previous();
     sample_view<CLUSTER> v = {
         a, (const int32_t *)a.pick, s.row, s, a.logits + (size_t)r * a.stride, row, sums, me, part, 0};
-    constexpr int WORDS = sizeof(s.row) / 4;
-    int word = threadIdx.x < WORDS ? ((const int *)&a.pick->row[r])[threadIdx.x] : 0;
     thread_best seen;
     auto bring = [&]() {
         seen = thread_best();
@@ -333,7 +334,7 @@ static __global__ void __launch_bounds__(SAMPLE_THREADS, 2)
             id = greedy ? best.id : sample(v, float_of(best.key), floor);
     }
     if (me == 0 && threadIdx.x == 0) {
-        a.place[a.pick->place + r] = id;
+        a.place[place] = id;
         a.out[r].id = id;
         a.out[r].status = status;
     }

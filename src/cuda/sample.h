@@ -60,10 +60,11 @@ struct qr_sample_args {
     const float *logits; /* [n_row, stride] fp32 */
     size_t stride;       /* floats from row to row, at least n_vocab; a multiple of 4 is read faster */
     int n_vocab, n_row;
-    const struct qr_sample_head *pick; /* packed, 16-byte aligned */
-    int32_t *place;                    /* ids of earlier steps; those of this one are written */
-    struct qr_sampled *out;            /* [n_row]; may be mapped host memory */
-    float *work;                       /* qr_sample_work_bytes */
+    /* Packed, 16-byte aligned. May be mapped host memory: it is read before the kernels in front have ended. */
+    const struct qr_sample_head *pick;
+    int32_t *place;         /* ids of earlier steps; those of this one are written */
+    struct qr_sampled *out; /* [n_row]; may be mapped host memory */
+    float *work;            /* qr_sample_work_bytes */
 };
 /* Scratch for at most n_row rows: none on devices of compute capability 9 and later for vocabularies to 400,000. */
 size_t qr_sample_work_bytes(int n_row, int n_vocab, int major);

@@ -3,6 +3,7 @@
 
 #define PICK_ROOM (UINT64_C(1) << 20) /* bytes for what is wanted of a step's rows; more of them go in several parts */
 #define MAX_ENDS  4096
+#define FEW_BYTES 1024 /* of wishes that the kernel reads from the host: less than a copy in front of it takes */
 
 static uint64_t round_up(uint64_t n)
 {
@@ -29,13 +30,16 @@ enum qr_status qr_cuda_sample(struct qr_cuda_exec *exec, struct qr_cuda_slot *sl
                            &used);
         if (n == 0)
             return qr_fail(err, QR_LIMIT, "row %d of a step has lists that the sampler on the GPU has no room for", r);
-        QR_CUDA(cudaMemcpyAsync(exec->pick, slot->pick, used, cudaMemcpyHostToDevice, exec->on.stream),
-                "sending what is wanted of a step", err);
+        const bool few = used <= FEW_BYTES;
+        if (!few)
+            QR_CUDA(cudaMemcpyAsync(exec->pick, slot->pick, used, cudaMemcpyHostToDevice, exec->on.stream),
+                    "sending what is wanted of a step", err);
         struct qr_sample_args args = {.logits = logits + (size_t)r * n_vocab,
                                       .stride = n_vocab,
                                       .n_vocab = (int)n_vocab,
                                       .n_row = n,
-                                      .pick = (const struct qr_sample_head *)(const void *)exec->pick,
+                                      .pick =
+                                          (const struct qr_sample_head *)(const void *)(few ? slot->pick : exec->pick),
                                       .place = exec->place,
                                       .out = slot->picked + r,
                                       .work = exec->sample_work};
