@@ -17,7 +17,7 @@ extern "C" {
 enum {
     QR_DECODE_TOKENS = 8,    /* sequences of a step, at most */
     QR_DECODE_MATH = 12,     /* warps that multiply */
-    QR_DECODE_WARPS = 15,    /* two more fetch, one adds */
+    QR_DECODE_WARPS = 16,    /* two more fetch, one adds; where contexts are long one merges */
     QR_DECODE_PIECE = 16,    /* tiles of a slot of the ring, 8 KB */
     QR_DECODE_STEP = 32,     /* bytes: places of weights are counted in these where some are quantised */
     QR_DECODE_LIST = 512,    /* pieces that a block may read of a layer, at most */
@@ -82,6 +82,7 @@ struct qr_decode_args {
     uint32_t head_tile, embed_tile;
     int32_t embed_row, embed_rows, embed_k; /* first row and rows of the view; padded columns */
     int32_t n_layer, n_block, n_token;      /* n_block: of threads */
+    int32_t is_long; /* some sequence has so many cuts that two warps a block merge them, all at once */
     int32_t n_embd, n_head, n_kv_head, n_vocab;
     int32_t group; /* query heads a KV head */
     float eps, eps_head, scale;
@@ -121,7 +122,8 @@ enum qr_decode_mark {
     QR_DECODE_AT_DOWN,
     QR_DECODE_AT_ADD, /* the warp that adds: sums are there; words are out; of qkv, o, down */
     QR_DECODE_AT_FIRST_UP = QR_DECODE_AT_ADD + 6, /* the first piece of gate or up */
-    QR_DECODE_MARKS = 24
+    QR_DECODE_AT_MERGED, /* many cuts of attention, to a word of y */
+    QR_DECODE_MARKS
 };
 
 int qr_cu_decode_has(int head_dim);

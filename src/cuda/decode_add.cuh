@@ -2,6 +2,7 @@
 // out goes to all blocks. It also merges cuts of attention.
 #pragma once
 #include "cuda/decode_attention.cuh"
+#include "cuda/decode_merge.cuh"
 #include "cuda/decode_norm.cuh"
 
 #if __CUDA_ARCH__ >= 900
@@ -69,14 +70,17 @@ static __device__ __forceinline__ void add_strips(const decode_block &d, int lay
     }
 }
 
-template <int HEAD_DIM, bool PACKED> static __device__ __forceinline__ void run_add(const decode_block &d)
+template <int HEAD_DIM, bool PACKED, bool LONG>
+static __device__ __forceinline__ void run_add(const decode_block &d, decode_shared<HEAD_DIM> &s)
 {
     put_embedded<PACKED>(d);
     for (int turn = 0; turn < 3 * d.p.n_layer; turn++) {
         const int l = turn / 3, stage = turn % 3 == 0 ? QR_DECODE_QKV : turn % 3 == 1 ? QR_DECODE_O : QR_DECODE_DOWN;
         const bool qkv = stage == QR_DECODE_QKV, o = stage == QR_DECODE_O;
         const qr_decode_layer &w = d.layer(l);
-        if (o)
+        if (o && LONG)
+            merge_many<HEAD_DIM>(&d.p, &s, l, 1);
+        else if (o)
             merge_all<HEAD_DIM>(d, l);
         if (d.r.s->units[stage])
             add_strips(d, l, stage,

@@ -131,8 +131,22 @@ static __device__ __forceinline__ void weigh_pages(const decode_block &d, attent
     }
 }
 
-// Unit u. By all warps that multiply.
+// A unit's tile as words for decode_merge.cuh: two neighbouring d of a head each, so that four of them are neighbours. Those of 16 d of a head are 8.
 template <int HEAD_DIM>
+static __device__ __forceinline__ void put_cut(const decode_block &d, int layer, int unit, const float (&o)[4])
+{
+    const int odd = d.g % 2;
+    uint4 *to = d.words(layer, d.p.at.cut) + ((size_t)unit * (HEAD_DIM / 16) + d.warp) * 64 + odd * 4 + d.g / 2;
+#pragma unroll
+    for (int i = 0; i < 2; i++) { // even g: d g, g + 1; odd: g + 7, g + 8
+        const float other = __shfl_xor_sync(~0u, odd ? o[i] : o[i + 2], 4);
+        if (2 * d.t + i < d.p.group)
+            put_word(to + (2 * d.t + i) * 8, odd ? other : o[i], odd ? o[i + 2] : other, d.tag(layer));
+    }
+}
+
+// Unit u. By all warps that multiply.
+template <int HEAD_DIM, bool LONG>
 static __device__ __forceinline__ void attend(decode_block &d, const decode_shared<HEAD_DIM> &s, int layer, int u,
                                               bool first)
 {
@@ -180,9 +194,13 @@ static __device__ __forceinline__ void attend(decode_block &d, const decode_shar
         if (c.n_cut == 1) {
             put_result(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, l);
         } else {
-            uint4 *to = d.words(layer, d.p.at.cut) + ((size_t)u * TILES + d.warp) * 64 + d.lane;
-            put_word(to, o[0], o[1], d.tag(layer));
-            put_word(to + 32, o[2], o[3], d.tag(layer));
+            if constexpr (LONG) {
+                put_cut<HEAD_DIM>(d, layer, u, o);
+            } else {
+                uint4 *to = d.words(layer, d.p.at.cut) + ((size_t)u * TILES + d.warp) * 64 + d.lane;
+                put_word(to, o[0], o[1], d.tag(layer));
+                put_word(to + 32, o[2], o[3], d.tag(layer));
+            }
             if (d.warp == 0 && d.g < 2)
                 put_word(d.words(layer, d.p.at.cut_sum) + (size_t)u * 8 + 2 * d.t + d.g, d.g ? mc[1] : mc[0],
                          d.g ? l[1] : l[0], d.tag(layer));

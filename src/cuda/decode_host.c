@@ -8,7 +8,8 @@
 #define MAX_UNITS 1024 /* of attention in a step */
 #define MIN_SLOTS 16
 #define MAX_SLOTS 32
-#define FEW       3 /* sequences up to which it is faster than graphs: docs/KERNELS.md */
+#define FEW       3  /* sequences up to which it is faster than graphs: docs/KERNELS.md */
+#define MANY_CUTS 12 /* of a sequence: from here on merging all at once is faster, docs/KERNELS.md */
 #define N_SHARE   (QR_MAX_AHEAD + 2)
 #define MAX_SM    1024
 
@@ -335,6 +336,8 @@ enum qr_status qr_cuda_decode_launch(struct qr_cuda_exec *exec, const struct qr_
     QR_TRY(send_shares(exec, err));
     struct qr_decode_args a = d->args;
     a.n_token = step->n_token;
+    for (int s = 0; s < step->n_seq; s++)
+        a.is_long |= step->position[s] / QR_CU_CUT >= MANY_CUTS;
     a.token = exec->step + shape->token;
     a.position = exec->step + shape->position;
     a.slot = exec->step + shape->slot;

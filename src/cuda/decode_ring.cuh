@@ -9,7 +9,9 @@
 constexpr int PIECE = QR_DECODE_PIECE, SLOT = PIECE * 512,
               MAX_SLOTS = 32; // tiles; bytes; one for each lane of the warp that fills them
 constexpr int MATH = QR_DECODE_MATH, MATH_THREADS = MATH * 32;
-constexpr int FETCH_WARP = MATH, AHEAD_WARP = MATH + 1, ADD_WARP = AHEAD_WARP + 1, BLOCK_THREADS = QR_DECODE_WARPS * 32;
+constexpr int FETCH_WARP = MATH, AHEAD_WARP = MATH + 1, ADD_WARP = MATH + 2, MERGE_WARP = MATH + 3;
+constexpr int BLOCK_THREADS = MERGE_WARP * 32,
+              LONG_THREADS = BLOCK_THREADS + 32; // threads that make lists; with the one that merges
 
 // A unit of attention: a cut of a KV head of a sequence.
 struct cut_unit {

@@ -118,7 +118,7 @@ template <bool PACKED> static __device__ __forceinline__ void run_units(decode_b
         pass(BARRIER_ADD, adding_threads(n));
 }
 
-template <int HEAD_DIM, bool PACKED>
+template <int HEAD_DIM, bool PACKED, bool LONG>
 static __device__ __forceinline__ void run_math(decode_block &d, decode_shared<HEAD_DIM> &s)
 {
     const qr_decode_share &share = s.ring.share;
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void run_math(decode_block &d, decode_shared<H
         if (stage == QR_DECODE_O || stage == QR_DECODE_DOWN) {
             meet_math(); // sums and tokens of the stage before lie where this one's will
             for (int u = cuts[0]; stage == QR_DECODE_O && u < cuts[1]; u++)
-                attend<HEAD_DIM>(d, s, l, u, u == cuts[0]);
+                attend<HEAD_DIM, LONG>(d, s, l, u, u == cuts[0]);
         } else {
             const bool up = stage == QR_DECODE_UP;
             const float *scale = stage == QR_DECODE_HEAD
@@ -174,9 +174,11 @@ template <int HEAD_DIM> static int shared_bytes(const qr_decode_args &p)
     return fixed_bytes<HEAD_DIM>() + norm_bytes(p) + staged_bytes<HEAD_DIM>(p) + sum_bytes(p) + 2 * kept_bytes(p);
 }
 
-// ONE: there is one token, which saves much of the arithmetic on addresses. PACKED: some matrices are quantised.
-template <int HEAD_DIM, bool ONE, bool PACKED>
-static __global__ void __launch_bounds__(BLOCK_THREADS, 1) decode_step(const __grid_constant__ qr_decode_args p)
+// ONE: there is one token, which saves much of the arithmetic on addresses. PACKED: some matrices are quantised. LONG: there
+// are many cuts to merge.
+template <int HEAD_DIM, bool ONE, bool PACKED, bool LONG>
+static __global__ void __launch_bounds__(LONG ? LONG_THREADS : BLOCK_THREADS, 1)
+    decode_step(const __grid_constant__ qr_decode_args p)
 {
 #if __CUDA_ARCH__ >= 900
     extern __shared__ __align__(1024) char memory[];
@@ -228,9 +230,11 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, 1) decode_step(const __g
     else if (warp == AHEAD_WARP)
         fetch<PACKED>{p, d.r, PAGE_TOKENS * HEAD_DIM * 2}.run_ahead();
     else if (warp == ADD_WARP)
-        run_add<HEAD_DIM, PACKED>(d);
+        run_add<HEAD_DIM, PACKED, LONG>(d, s);
+    else if (LONG && warp == MERGE_WARP)
+        run_merge<HEAD_DIM>(p, s);
     else
-        run_math<HEAD_DIM, PACKED>(d, s);
+        run_math<HEAD_DIM, PACKED, LONG>(d, s);
 #endif
 }
 
@@ -245,23 +249,25 @@ extern "C" int qr_cu_decode_shared(const struct qr_decode_args *a, int head_dim)
 }
 
 typedef void decode_kernel(qr_decode_args);
-template <int HEAD_DIM> static decode_kernel *kernel_of(bool one, bool packed)
+template <int HEAD_DIM, bool PACKED> static decode_kernel *kernel_of(bool one, bool is_long)
 {
-    if (packed)
-        return one ? decode_step<HEAD_DIM, true, true> : decode_step<HEAD_DIM, false, true>;
-    return one ? decode_step<HEAD_DIM, true, false> : decode_step<HEAD_DIM, false, false>;
+    if (is_long)
+        return one ? decode_step<HEAD_DIM, true, PACKED, true> : decode_step<HEAD_DIM, false, PACKED, true>;
+    return one ? decode_step<HEAD_DIM, true, PACKED, false> : decode_step<HEAD_DIM, false, PACKED, false>;
 }
-static decode_kernel *kernel_for(int head_dim, bool one, bool packed)
+static decode_kernel *kernel_for(int head_dim, bool one, bool packed, bool is_long)
 {
-    return head_dim == 64 ? kernel_of<64>(one, packed) : kernel_of<128>(one, packed);
+    if (head_dim == 64)
+        return packed ? kernel_of<64, true>(one, is_long) : kernel_of<64, false>(one, is_long);
+    return packed ? kernel_of<128, true>(one, is_long) : kernel_of<128, false>(one, is_long);
 }
 
 extern "C" cudaError_t qr_cu_prepare_decode(int head_dim, int packed, int shared, int *blocks)
 {
-    for (int one = 0; one < 2; one++) {
-        decode_kernel *kernel = kernel_for(head_dim, one, packed);
+    for (int form = 0; form < 4; form++) {
+        decode_kernel *kernel = kernel_for(head_dim, form % 2, packed, form / 2);
         cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-        e = e ? e : cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, BLOCK_THREADS, shared);
+        e = e ? e : cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, LONG_THREADS, shared);
         if (e || *blocks < 1)
             return e;
     }
@@ -274,12 +280,12 @@ extern "C" cudaError_t qr_cu_run_decode(const struct qr_cu_on *on, int head_dim,
     cudaLaunchConfig_t c = {};
     cudaLaunchAttribute together = {};
     c.gridDim = a->n_block;
-    c.blockDim = BLOCK_THREADS;
+    c.blockDim = a->is_long ? LONG_THREADS : BLOCK_THREADS;
     c.dynamicSmemBytes = shared;
     c.stream = on->stream;
     together.id = cudaLaunchAttributeCooperative;
     together.val.cooperative = 1;
     c.attrs = &together;
     c.numAttrs = 1;
-    return cudaLaunchKernelEx(&c, kernel_for(head_dim, a->n_token == 1, a->packed), *a);
+    return cudaLaunchKernelEx(&c, kernel_for(head_dim, a->n_token == 1, a->packed, a->is_long), *a);
 }

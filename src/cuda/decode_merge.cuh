@@ -1,0 +1,166 @@
+// decode_merge.cuh - cuts of attention merged from left to right in the persistent kernel, 8 neighbouring d of a head of a sequence at a
+// time: up to 64 cuts are asked for at once.
+//
+// What is known after each cut is a chain, but its maxima and with them all factors are not: they are one scan. Four lanes hold 8 cuts,
+// two d each; the chain goes on from four lanes to the next four. Where a maximum stays, 2^0 = 1 leaves the old value as it is.
+#pragma once
+#include "cuda/attention.cuh"
+#include "cuda/decode_block.cuh"
+
+#if __CUDA_ARCH__ >= 900
+constexpr int MERGE_LANES = 4, MERGE_EACH = 8; // lanes that hold the same cuts, and how many
+constexpr int MERGE_ROUND = 32 / MERGE_LANES * MERGE_EACH,
+              MERGE_WORDS = MERGE_LANES / 2; // cuts of a warp at once; words of y
+
+// A lane's cuts, and how they come in.
+struct merge_lane {
+    float v[MERGE_EACH][2], l[MERGE_EACH], old[MERGE_EACH], add[MERGE_EACH];
+
+    // Words [0, count) of cuts from `value` and `sum` on, `step` and 8 words apart. Sums first where there are many: others still work.
+    __device__ __forceinline__ void get(const uint4 *value, size_t step, const uint4 *sum, int count, bool many,
+                                        uint32_t tag, patience &until)
+    {
+        uint4 w[MERGE_EACH], m[MERGE_EACH];
+        unsigned need = (1u << count) - 1, need_sum = need;
+        for (int n = 1;; n++) {
+#pragma unroll
+            for (int i = 0; i < MERGE_EACH; i++)
+                if (need_sum >> i & 1)
+                    m[i] = get_word(sum + i * 8);
+            if (!many)
+#pragma unroll
+                for (int i = 0; i < MERGE_EACH; i++)
+                    if (need >> i & 1)
+                        w[i] = get_word(value + i * step);
+#pragma unroll
+            for (int i = 0; i < MERGE_EACH; i++) {
+                if ((need_sum >> i & 1) && m[i].z == tag)
+                    need_sum &= ~(1u << i);
+                if (!many && (need >> i & 1) && w[i].z == tag)
+                    need &= ~(1u << i);
+            }
+            many = many && __any_sync(~0u, need_sum);
+            if (!__any_sync(~0u, need | need_sum) || (n % 64 == 0 && __any_sync(~0u, until.is_over())))
+                break;
+        }
+#pragma unroll
+        for (int i = 0; i < MERGE_EACH; i++) { // what is not there leaves any number as it is
+            const bool is_there = i < count;
+            v[i][0] = is_there ? __uint_as_float(w[i].x) : -0.0f;
+            v[i][1] = is_there ? __uint_as_float(w[i].y) : -0.0f;
+            old[i] = is_there ? __uint_as_float(m[i].x) : -INFINITY; // mc, until `weigh`
+            l[i] = is_there ? __uint_as_float(m[i].y) : -0.0f;
+        }
+    }
+    // Factors, as merge_cut's. mc: of all before; then of these too. Returns which lanes' cuts all leave the maximum as it was.
+    __device__ __forceinline__ unsigned weigh(int lane, int count, bool begins, float &mc)
+    {
+        float high = old[0];
+#pragma unroll
+        for (int i = 1; i < MERGE_EACH; i++)
+            high = fmaxf(high, old[i]);
+#pragma unroll
+        for (int m = MERGE_LANES; m < 32; m *= 2) {
+            const float other = __shfl_up_sync(~0u, high, m);
+            high = lane >= m ? fmaxf(high, other) : high;
+        }
+        const float before = __shfl_up_sync(~0u, high, MERGE_LANES);
+        float now = lane < MERGE_LANES ? mc : fmaxf(mc, before);
+        bool stays = true;
+        mc = fmaxf(mc, __shfl_sync(~0u, high, 31));
+#pragma unroll
+        for (int i = 0; i < MERGE_EACH; i++) {
+            const merge_factors f = merge_cut(now, old[i]);
+            now = f.mc;
+            old[i] = i < count ? f.old : 1.0f;
+            add[i] = i < count ? f.add : 0.0f;
+            if (begins && i == 0) // nothing is before it, so it is taken as it is
+                old[i] = 0, add[i] = 1;
+            stays = stays && old[i] == 1.0f;
+        }
+        return __ballot_sync(~0u, stays);
+    }
+    template <bool STAYS> __device__ __forceinline__ void run(float (&o)[2], float &sum) const
+    {
+#pragma unroll
+        for (int i = 0; i < MERGE_EACH; i++) {
+#pragma unroll
+            for (int e = 0; e < 2; e++)
+                o[e] = __fmaf_rn(v[i][e], add[i], STAYS ? o[e] : __fmul_rn(o[e], old[i]));
+            sum = __fmaf_rn(l[i], add[i], STAYS ? sum : __fmul_rn(sum, old[i]));
+        }
+    }
+};
+
+// Words [MERGE_WORDS item, + MERGE_WORDS) of a token's y. By one warp.
+template <int HEAD_DIM>
+static __device__ __forceinline__ void merge_words(const decode_block &d, int layer, int token, int n_cut, int before,
+                                                   int item)
+{
+    constexpr int TILES = HEAD_DIM / 16, ITEMS = HEAD_DIM / 4 / MERGE_WORDS,
+                  LINE = 8 / MERGE_LANES; // of a head; of 16 d
+    const int head = item / ITEMS, h = head / d.p.group, j = head - h * d.p.group, part = item % ITEMS;
+    const size_t unit = before + h * n_cut, step = TILES * 64;
+    const uint4 *value = d.words(layer, d.p.at.cut) + unit * step + (part / LINE * 8 + j) * 8 +
+                         part % LINE * MERGE_LANES + d.lane % MERGE_LANES,
+                *sum = d.words(layer, d.p.at.cut_sum) + unit * 8 + j;
+    float o[2] = {-0.0f, -0.0f}, l = -0.0f, mc = -INFINITY;
+    for (int first = 0; first < n_cut; first += MERGE_ROUND) {
+        merge_lane cuts;
+        const int mine = first + d.lane / MERGE_LANES * MERGE_EACH, count = max(0, min(MERGE_EACH, n_cut - mine));
+        cuts.get(value + mine * step, step, sum + mine * 8, count, n_cut > 2 * MERGE_EACH, d.tag(layer), d.r.s->until);
+        const unsigned stay = cuts.weigh(d.lane, count, mine == 0, mc);
+        const int turns = (min(MERGE_ROUND, n_cut - first) + MERGE_EACH - 1) / MERGE_EACH;
+#pragma unroll 1
+        for (int turn = 0; turn < turns;
+             turn++) { // all lanes go on from what is known; those whose turn it is are right
+            if (stay >> MERGE_LANES * turn & 1)
+                cuts.run<true>(o, l);
+            else
+                cuts.run<false>(o, l);
+            const int from = MERGE_LANES * turn + d.lane % MERGE_LANES;
+            o[0] = __shfl_sync(~0u, o[0], from);
+            o[1] = __shfl_sync(~0u, o[1], from);
+            l = __shfl_sync(~0u, l, from);
+        }
+    }
+    const float inverse = __frcp_rn(l);
+    const uint32_t pair = pack_bf16(__fmul_rn(o[0], inverse), __fmul_rn(o[1], inverse)),
+                   next = __shfl_down_sync(~0u, pair, 1);
+    if (d.lane < MERGE_LANES && d.lane % 2 == 0)
+        put_word(d.words(layer, d.p.at.y) + token * d.p.matrix[QR_DECODE_O].k16 * 4 + item * MERGE_WORDS + d.lane / 2,
+                 pair, next, d.tag(layer));
+    d.mark(layer, QR_DECODE_AT_MERGED);
+}
+
+// The block's part of them, of each sequence of more than one cut. By two warps, of which this one is the `which`-th.
+//
+// Called, not inlined: what it has in common with the rest would be kept in registers for all of the kernel, and the rest has none left.
+template <int HEAD_DIM>
+static __device__ __noinline__ void merge_many(const qr_decode_args *p, decode_shared<HEAD_DIM> *s, int layer,
+                                               int which)
+{
+    const int lane = threadIdx.x % 32;
+    const decode_block d{*p,       p->n_token, {nullptr, &s->ring, 0}, nullptr, nullptr,
+                         nullptr,  nullptr,    (int)threadIdx.x / 32,  lane,    lane / 4,
+                         lane % 4, {0, 0}};
+    const int items = d.p.matrix[QR_DECODE_O].k16 * 4 / MERGE_WORDS;
+    int at = blockIdx.x + gridDim.x * which, before = 0;
+    for (int token = 0; token < d.n_token; token++) {
+        const int n_cut = d.p.position[token] / QR_CU_CUT + 1;
+        for (; at < items; at += gridDim.x * 2)
+            if (n_cut > 1)
+                merge_words<HEAD_DIM>(d, layer, token, n_cut, before, at);
+        at -= items;
+        before += n_cut * d.p.n_kv_head;
+    }
+}
+
+// What the warp does that does nothing else.
+template <int HEAD_DIM>
+static __device__ __forceinline__ void run_merge(const qr_decode_args &p, decode_shared<HEAD_DIM> &s)
+{
+    for (int layer = 0; layer < p.n_layer; layer++)
+        merge_many<HEAD_DIM>(&p, &s, layer, 0);
+}
+#endif
