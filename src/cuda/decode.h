@@ -44,7 +44,11 @@ struct qr_decode_matrix {
 };
 /* A quad is four tiles, 64 k: a unit of quant.h. How many fill a slot of the ring, with their scales and the super blocks that they touch. */
 #define QR_DECODE_QUADS(type)                                                                                          \
-    ((type) == QR_CU_NO_QUANT ? 4 : (type) == QR_CU_Q4_0 ? 14 : (type) == QR_CU_Q4_K ? 13 : (type) == QR_CU_Q4_1 ? 12 : 7)
+    ((type) == QR_CU_NO_QUANT ? 4                                                                                      \
+     : (type) == QR_CU_Q4_0   ? 14                                                                                     \
+     : (type) == QR_CU_Q4_K   ? 13                                                                                     \
+     : (type) == QR_CU_Q4_1   ? 12                                                                                     \
+                              : 7)
 
 /* When a bound on pieces in flight holds: blocks exchange words meanwhile; the stage that is being multiplied needs the piece; that
  * stage is gate and up, and the piece is for a later one; the head. */
@@ -58,7 +62,8 @@ enum qr_decode_cap {
 
 /* All in 32 bits, so that a block keeps every layer's at hand. */
 struct qr_decode_layer {
-    uint32_t tile[4]; /* first tile of each matrix, counted from the start of the weights; packed: first QR_DECODE_STEP */
+    uint32_t
+        tile[4]; /* first tile of each matrix, counted from the start of the weights; packed: first QR_DECODE_STEP */
     uint32_t bias_qkv, bias_o, bias_down, norm_attention, norm_mlp, norm_q, norm_k; /* floats into vectors, or NONE */
 };
 #define QR_DECODE_NONE UINT32_MAX
@@ -122,7 +127,7 @@ enum qr_decode_mark {
     QR_DECODE_AT_DOWN,
     QR_DECODE_AT_ADD, /* the warp that adds: sums are there; words are out; of qkv, o, down */
     QR_DECODE_AT_FIRST_UP = QR_DECODE_AT_ADD + 6, /* the first piece of gate or up */
-    QR_DECODE_AT_MERGED, /* many cuts of attention, to a word of y */
+    QR_DECODE_AT_MERGED,                          /* many cuts of attention, to a word of y */
     QR_DECODE_MARKS
 };
 
