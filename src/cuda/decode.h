@@ -103,8 +103,19 @@ struct qr_decode_args {
     int32_t cap[QR_DECODE_CAPS];   /* pieces in flight */
     int32_t ahead, pace;           /* pieces fetched to L2 behind a full ring; cycles from one to the next */
     int32_t *status;               /* mapped host memory: set to 1 where a wait took too long */
+    int32_t last; /* builds with -DQR_DECODE_DEBUG: the exchange behind which the kernel ends, layer * QR_DECODE_EXCHANGES + which; else unread */
     long long *profile;    /* [n_block][QR_DECODE_WARPS][QR_DECODE_MARKS] cycles, or NULL: when each warp was where */
     int32_t profile_layer; /* in this layer */
+};
+
+/* What blocks hand one another in a layer, in this order. x of layer n_layer is the result; what comes behind it are the logits. */
+enum qr_decode_exchange {
+    QR_DECODE_GIVES_X,
+    QR_DECODE_GIVES_QKV,
+    QR_DECODE_GIVES_Y, /* attention's result; the step's own keys and values are in their pages */
+    QR_DECODE_GIVES_X_MID,
+    QR_DECODE_GIVES_ACT,
+    QR_DECODE_EXCHANGES
 };
 
 /* Where a warp is: it has what it waited for, or is done. */

@@ -78,10 +78,14 @@ static __device__ __forceinline__ void run_add(const decode_block &d, decode_sha
         const int l = turn / 3, stage = turn % 3 == 0 ? QR_DECODE_QKV : turn % 3 == 1 ? QR_DECODE_O : QR_DECODE_DOWN;
         const bool qkv = stage == QR_DECODE_QKV, o = stage == QR_DECODE_O;
         const qr_decode_layer &w = d.layer(l);
+        if (is_behind_last(d.p, l, qkv ? QR_DECODE_GIVES_QKV : o ? QR_DECODE_GIVES_Y : QR_DECODE_EXCHANGES))
+            break;
         if (o && LONG)
             merge_many<HEAD_DIM>(&d.p, &s, l, 1);
         else if (o)
             merge_all<HEAD_DIM>(d, l);
+        if (o && is_behind_last(d.p, l, QR_DECODE_GIVES_X_MID))
+            break;
         if (d.r.s->units[stage])
             add_strips(d, l, stage,
                        d.vector(qkv ? w.bias_qkv

@@ -36,6 +36,8 @@ static __device__ __forceinline__ void sum_values(const decode_block &d, const a
     if (d.lane < (c.n_page + 1) / 2)
         await_piece(d.r, behind(d.r, at, d.lane)); // a lane a piece
     __syncwarp();
+    for (int i = 0; DEBUGGED && i < (c.n_page + 1) / 2; i++) // racecheck wants each lane to
+        await_piece(d.r, behind(d.r, at, i));
     for (int first = 0; first < c.n_page; first += AHEAD) {
         const ring_place next = behind(d.r, at, 1);
         const char *from[2] = {d.r.slot + at.slot * SLOT + d.warp * 512 + d.lane * 16,
@@ -98,7 +100,9 @@ static __device__ __forceinline__ void score_pages(const decode_block &d, const 
 // A place of the ring whose pages no warp needs any more, for each of the unit's pieces from `at` on.
 static __device__ inline void give_back(const decode_block &d, ring_place at, int pieces)
 {
-    if ((int)threadIdx.x < pieces)
+    for (int i = 0; DEBUGGED && i < pieces; i++)
+        barrier_arrive(&d.r.s->empty[behind(d.r, at, i).slot]);
+    if (!DEBUGGED && (int)threadIdx.x < pieces)
         barrier_arrive(&d.r.s->empty[behind(d.r, at, threadIdx.x).slot]);
 }
 

@@ -202,8 +202,8 @@ template <bool PACKED> struct fetch {
                 __syncwarp();
             }
             if (lane == 0) {
-                r.s->issued = issued;
-                r.s->rests = flying == 0 && n_go == 0;
+                poke(r.s->issued, issued);
+                poke(r.s->rests, (uint32_t)(flying == 0 && n_go == 0));
             }
             if (spins % 64 == 0) {
                 over |= __any_sync(~0u, r.s->until.is_over());
@@ -222,12 +222,12 @@ template <bool PACKED> struct fetch {
         uint32_t at = 0, then = clock();
         place c = {0, 0, true};
         while (p.ahead && at < total) {
-            const uint32_t next = r.s->issued;
+            const uint32_t next = peek(r.s->issued);
             if (at < next) {
                 advance(c, next - at);
                 at = next;
             }
-            if (at < total && next > 0 && at < next + p.ahead && r.s->rests) {
+            if (at < total && next > 0 && at < next + p.ahead && peek(r.s->rests)) {
                 const source f = source_of(c);
 #pragma unroll
                 for (int i = 0; i < PARTS; i++)
@@ -240,7 +240,7 @@ template <bool PACKED> struct fetch {
                 then = clock();
             } else {
                 __nanosleep(100);
-                if (r.s->until.ended)
+                if (peek(r.s->until.ended))
                     break;
             }
         }

@@ -152,6 +152,7 @@ static void fill_args(const struct qr_cuda_exec *exec, const struct qr_decode_pl
                 [QR_DECODE_CAP_HEAD] = 32},
         .ahead = 24,
         .pace = 400,
+        .last = INT32_MAX,
     };
     fill_sizes(exec, p, a);
 }

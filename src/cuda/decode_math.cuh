@@ -18,8 +18,8 @@ static __device__ inline unsigned quad_word(unsigned quad)
 }
 
 #if __CUDA_ARCH__ >= 900
-// Barriers of some warps: all that multiply; the adding warp and those whose chains it adds; a gate's and its up's from FIRST_PAIR on.
-enum { BARRIER_MATH = 1, BARRIER_ADD, FIRST_PAIR };
+// Barriers of some warps: all that multiply; the adding warp and those whose chains it adds; a gate's and its up's from FIRST_PAIR on; decode_debug.cuh's.
+enum { BARRIER_MATH = 1, BARRIER_ADD, FIRST_PAIR, BARRIER_END = 15 };
 
 static __device__ inline void pass(int barrier, int threads) // as meet, without waiting
 {
@@ -74,11 +74,8 @@ struct unit_math {
         c.from += BATCH * 512;
         c.token += c.words;
         c.batch++;
-        if (c.batch % PER_PIECE == 0 || c.batch == c.n) {
-            __syncwarp();
-            if (lane == 0)
-                barrier_arrive(&r.s->empty[c.at.slot]);
-        }
+        if (c.batch % PER_PIECE == 0 || c.batch == c.n)
+            give_back_slot(&r.s->empty[c.at.slot], lane);
     }
     static __device__ __forceinline__ void multiply(const uint4 (&a)[BATCH], const uint2 (&b)[BATCH], int &left,
                                                     int chain, float (&acc)[4], float (&sum)[4])

@@ -160,7 +160,7 @@ static __device__ __noinline__ void merge_many(const qr_decode_args *p, decode_s
 template <int HEAD_DIM>
 static __device__ __forceinline__ void run_merge(const qr_decode_args &p, decode_shared<HEAD_DIM> &s)
 {
-    for (int layer = 0; layer < p.n_layer; layer++)
+    for (int layer = 0; layer < p.n_layer && !is_behind_last(p, layer, QR_DECODE_GIVES_Y); layer++)
         merge_many<HEAD_DIM>(&p, &s, layer, 0);
 }
 #endif

@@ -87,9 +87,7 @@ template <qr_cu_quant TYPE> struct quad_math {
     }
     __device__ __forceinline__ void give_back(ring_place at) const
     {
-        __syncwarp();
-        if (lane == 0)
-            barrier_arrive(&r.s->empty[at.slot]);
+        give_back_slot(&r.s->empty[at.slot], lane);
     }
     // n quads of a piece, each loaded while the one before is multiplied.
     __device__ __forceinline__ void run_piece(ring_place at, place p, int n, float (&acc)[4]) const

@@ -9,8 +9,6 @@
 #include "cuda/launch.cuh"
 
 #if __CUDA_ARCH__ >= 900
-constexpr long long PATIENCE = 2000000000; // cycles of a wait, about a second
-
 // Tokens of cut `cut` of o or down, from words of 4 k, to the warp's part of d.staged. By one warp.
 static __device__ __forceinline__ const uint32_t *stage_chain(const decode_block &d, int layer, int stage, int cut)
 {
@@ -118,6 +116,23 @@ template <bool PACKED> static __device__ __forceinline__ void run_units(decode_b
         pass(BARRIER_ADD, adding_threads(n));
 }
 
+// The first exchange to which a stage leads, attention being a part of o's; the head's result comes where the next layer's qkv would.
+static __device__ __forceinline__ int exchange_of(int stage)
+{
+    return stage == QR_DECODE_O      ? QR_DECODE_GIVES_Y
+           : stage == QR_DECODE_UP   ? QR_DECODE_GIVES_ACT
+           : stage == QR_DECODE_DOWN ? QR_DECODE_EXCHANGES
+                                     : QR_DECODE_GIVES_QKV;
+}
+
+// Where the kernel ends early: when nobody of the block has anything left to do, the warps that fetch may end too. By those that do not.
+template <bool LONG> static __device__ __forceinline__ void end_debugged(ring_shared &s)
+{
+    meet(BARRIER_END, MATH_THREADS + 32 + (LONG ? 32 : 0));
+    if (threadIdx.x == 0)
+        poke(s.until.ended, 1);
+}
+
 template <int HEAD_DIM, bool PACKED, bool LONG>
 static __device__ __forceinline__ void run_math(decode_block &d, decode_shared<HEAD_DIM> &s)
 {
@@ -125,10 +140,14 @@ static __device__ __forceinline__ void run_math(decode_block &d, decode_shared<H
     const int *cuts = share.attention;
     for (int turn = 0; turn <= 4 * d.p.n_layer; turn++) {
         const int l = turn / 4, stage = l == d.p.n_layer ? QR_DECODE_HEAD : turn % 4;
+        if (is_behind_last(d.p, l, exchange_of(stage)))
+            break;
         if (stage == QR_DECODE_O || stage == QR_DECODE_DOWN) {
             meet_math(); // sums and tokens of the stage before lie where this one's will
             for (int u = cuts[0]; stage == QR_DECODE_O && u < cuts[1]; u++)
                 attend<HEAD_DIM, LONG>(d, s, l, u, u == cuts[0]);
+            if (stage == QR_DECODE_O && is_behind_last(d.p, l, QR_DECODE_GIVES_X_MID))
+                break;
         } else {
             const bool up = stage == QR_DECODE_UP;
             const float *scale = stage == QR_DECODE_HEAD
@@ -190,7 +209,7 @@ static __global__ void __launch_bounds__(LONG ? LONG_THREADS : BLOCK_THREADS, 1)
         for (int i = 0; i < p.n_slot; i++) {
             barrier_init(&r.full[0][i], 1);
             barrier_init(&r.full[1][i], 1);
-            barrier_init(&r.empty[i], 1);
+            barrier_init(&r.empty[i], GIVE_BACK_ARRIVALS);
         }
         barrier_init_done();
         r.issued = r.rests = 0;
@@ -235,6 +254,8 @@ static __global__ void __launch_bounds__(LONG ? LONG_THREADS : BLOCK_THREADS, 1)
         run_merge<HEAD_DIM>(p, s);
     else
         run_math<HEAD_DIM, PACKED, LONG>(d, s);
+    if (DEBUGGED && warp != FETCH_WARP && warp != AHEAD_WARP)
+        end_debugged<LONG>(r);
 #endif
 }
 

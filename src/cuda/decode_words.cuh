@@ -4,8 +4,7 @@
 // too: no fence, flag or barrier. The tag is that of the step and layer, never used before. Every wait ends after about a
 // second by the clock, and from then on all of them do at once.
 #pragma once
-#include "cuda/decode.h"
-#include "cuda/ptx.cuh"
+#include "cuda/decode_debug.cuh"
 
 static __device__ inline uint4 get_word(const uint4 *p)
 {
@@ -42,11 +41,11 @@ struct patience {
 
     __device__ inline bool is_over()
     {
-        if (ended)
+        if (peek(ended))
             return true;
         if (clock64() < deadline)
             return false;
-        ended = 1;
+        poke(ended, 1);
         *(volatile int32_t *)status = 1;
         return true;
     }
