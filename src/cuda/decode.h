@@ -103,8 +103,8 @@ struct qr_decode_args {
     int32_t cap[QR_DECODE_CAPS];   /* pieces in flight */
     int32_t ahead, pace;           /* pieces fetched to L2 behind a full ring; cycles from one to the next */
     int32_t *status;               /* mapped host memory: set to 1 where a wait took too long */
-    int32_t last; /* builds with -DQR_DECODE_DEBUG: the exchange behind which the kernel ends, layer * QR_DECODE_EXCHANGES + which; else unread */
-    long long *profile;    /* [n_block][QR_DECODE_WARPS][QR_DECODE_MARKS] cycles, or NULL: when each warp was where */
+    int32_t last;       /* -DQR_DECODE_DEBUG: the exchange behind which it ends, layer * QR_DECODE_EXCHANGES + which */
+    long long *profile; /* [n_block][QR_DECODE_WARPS][QR_DECODE_MARKS] cycles, or NULL: when each warp was where */
     int32_t profile_layer; /* in this layer */
 };
 

@@ -6,7 +6,7 @@
 
 #ifdef QR_DECODE_DEBUG
 constexpr bool DEBUGGED = true;
-constexpr long long PATIENCE = 120000000000; // cycles of a wait, about a minute: the tools slow a step down a thousand times
+constexpr long long PATIENCE = 120000000000; // cycles of a wait, about a minute: a step takes seconds under the tools
 #else
 constexpr bool DEBUGGED = false;
 constexpr long long PATIENCE = 2000000000; // about a second
