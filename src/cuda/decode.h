@@ -15,13 +15,15 @@ extern "C" {
 #endif
 
 enum {
-    QR_DECODE_TOKENS = 8,    /* sequences of a step, at most */
-    QR_DECODE_MATH = 12,     /* warps that multiply */
-    QR_DECODE_WARPS = 16,    /* two more fetch, one adds; where contexts are long one merges */
-    QR_DECODE_PIECE = 16,    /* tiles of a slot of the ring, 8 KB */
-    QR_DECODE_STEP = 32,     /* bytes: places of weights are counted in these where some are quantised */
-    QR_DECODE_LIST = 512,    /* pieces that a block may read of a layer, at most */
-    QR_DECODE_LAYERS = 64,   /* at most */
+    QR_DECODE_TOKENS = 8,  /* sequences of a step, at most */
+    QR_DECODE_MATH = 12,   /* warps that multiply */
+    QR_DECODE_WARPS = 16,  /* two more fetch, one adds; where contexts are long one merges */
+    QR_DECODE_PIECE = 16,  /* tiles of a slot of the ring, 8 KB */
+    QR_DECODE_STEP = 32,   /* bytes: places of weights are counted in these where some are quantised */
+    QR_DECODE_LIST = 512,  /* pieces that a block may read of a layer, at most */
+    QR_DECODE_LAYERS = 64, /* at most */
+    QR_DECODE_COPIES =
+        2, /* of x, as words: every block reads all of it at once, and 96 lines are too few places for that */
     QR_DECODE_CUT_UNITS = 16 /* units of attention of a block, at most */
 };
 enum qr_decode_stage { QR_DECODE_QKV, QR_DECODE_O, QR_DECODE_UP, QR_DECODE_DOWN, QR_DECODE_HEAD, QR_DECODE_STAGES };
@@ -101,7 +103,7 @@ struct qr_decode_args {
     int32_t max_units, max_strips; /* of a block: of any stage but the head; of o or down */
     int32_t n_slot;                /* 8 KB slots of the ring */
     int32_t cap[QR_DECODE_CAPS];   /* pieces in flight */
-    int32_t ahead, pace;           /* pieces fetched to L2 behind a full ring; cycles from one to the next */
+    int32_t ahead, quiet;          /* pieces brought to L2 behind the ring, while at most `quiet` are in flight */
     int32_t *status;               /* mapped host memory: set to 1 where a wait took too long */
     int32_t last;       /* -DQR_DECODE_DEBUG: the exchange behind which it ends, layer * QR_DECODE_EXCHANGES + which */
     long long *profile; /* [n_block][QR_DECODE_WARPS][QR_DECODE_MARKS] cycles, or NULL: when each warp was where */

@@ -19,8 +19,8 @@ template <bool PACKED> static __device__ inline void put_embedded(const decode_b
     for (int i = d.lane / 8; i < items; i += 4) {
         const int token = i % d.n_token, row = strip[0] + i / d.n_token;
         const float4 e = embedded<PACKED>(d.p, token, row * 16 + g / 2 * 4);
-        put_word(d.words(0, d.p.at.x_next) + (token * d.p.matrix[QR_DECODE_DOWN].strips + row) * 8 + g,
-                 g % 2 ? e.z : e.x, g % 2 ? e.w : e.y, d.tag(0));
+        d.put_x(d.words(0, d.p.at.x_next) + (token * d.p.matrix[QR_DECODE_DOWN].strips + row) * 8 + g,
+                g % 2 ? e.z : e.x, g % 2 ? e.w : e.y, d.tag(0));
     }
 }
 
@@ -65,7 +65,10 @@ static __device__ __forceinline__ void add_strips(const decode_block &d, int lay
             float2 x = *(const float2 *)(kept + (strip * d.n_token + token) * 16 + 2 * g);
             v = make_float2(x.x + v.x, x.y + v.y);
         }
-        put_word(at, v.x, v.y, tag);
+        if (stage == QR_DECODE_QKV)
+            put_word(at, v.x, v.y, tag);
+        else
+            d.put_x(at, v.x, v.y, tag);
         d.mark(layer, mark + 1);
     }
 }

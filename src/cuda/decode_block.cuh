@@ -31,6 +31,17 @@ struct decode_block {
     {
         return (uint4 *)p.words + (layer & 1) * p.at.set + at;
     }
+    __device__ inline int x_copy() const // words from a copy of x to the next
+    {
+        return QR_DECODE_TOKENS * p.n_embd / 2;
+    }
+    // A word of x, to each copy.
+    __device__ inline void put_x(uint4 *to, float x, float y, uint32_t tag) const
+    {
+#pragma unroll
+        for (int i = 0; i < QR_DECODE_COPIES; i++)
+            put_word(to + i * x_copy(), x, y, tag);
+    }
     __device__ inline uint32_t tag(int layer) const
     {
         return p.tag + layer;

@@ -95,8 +95,8 @@ static void lay_out_words(struct qr_decode_args *a, int head_dim, int max_units)
     const uint64_t n = QR_DECODE_TOKENS, tiles = (uint64_t)head_dim / 16;
     uint64_t at = 0;
     a->at.qkv = put(&at, n * (uint64_t)a->matrix[QR_DECODE_QKV].strips * 8);
-    a->at.x_mid = put(&at, n * (uint64_t)a->n_embd / 2);
-    a->at.x_next = put(&at, n * (uint64_t)a->n_embd / 2);
+    a->at.x_mid = put(&at, QR_DECODE_COPIES * n * (uint64_t)a->n_embd / 2);
+    a->at.x_next = put(&at, QR_DECODE_COPIES * n * (uint64_t)a->n_embd / 2);
     a->at.y = put(&at, n * (uint64_t)a->matrix[QR_DECODE_O].k16 * 4);
     a->at.act = put(&at, n * (uint64_t)a->matrix[QR_DECODE_DOWN].k16 * 4);
     a->at.cut = put(&at, (uint64_t)max_units * tiles * 64);
@@ -150,8 +150,8 @@ static void fill_args(const struct qr_cuda_exec *exec, const struct qr_decode_pl
                 [QR_DECODE_CAP_NOW] = 14,
                 [QR_DECODE_CAP_LATER] = 8,
                 [QR_DECODE_CAP_HEAD] = 32},
-        .ahead = 24,
-        .pace = 400,
+        .ahead = 40,
+        .quiet = 3,
         .last = INT32_MAX,
     };
     fill_sizes(exec, p, a);

@@ -62,6 +62,7 @@ static __device__ __forceinline__ void stage_norm(const decode_block &d, float (
     constexpr int AT_ONCE = 2; // of (token, warp of norm.cu)
     const int n = d.p.n_embd, turns = n > MATH * 128 ? 2 : 1, total = d.n_token * turns;
     const int keep_first = keep[0], keep_end = keep[1];
+    from += blockIdx.x % QR_DECODE_COPIES * d.x_copy();
     uint4 w[AT_ONCE * 2];
     float4 by[AT_ONCE]; // of the first round; the others' come out of L1
     auto column = [&](int of) {

@@ -27,7 +27,8 @@ struct ring_shared {
     int layer_pieces, head_pieces;
     int units[QR_DECODE_STAGES];            // of the block
     uint8_t cut_of[QR_DECODE_STAGES][MATH]; // of each warp's first unit
-    volatile uint32_t issued, rests;        // pieces so far; none of them is still under way
+    volatile uint32_t issued, rests;        // pieces so far; few of them are still under way
+    volatile uint32_t sink;                 // of what was read only to bring it near
     patience until;
 };
 // In a list: x: a tile, counted from its matrix, or a page, and whether of values; y: stage and tiles, or PAGES and a second page.

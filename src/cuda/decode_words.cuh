@@ -60,9 +60,15 @@ static __device__ inline void await_one(const uint4 *p, uint32_t tag, patience &
 }
 
 // Words address(i) with bit i of `need`, until all have the tag. By whole warps.
+//
+// Words that are not needed become 0: if nothing wrote them, their registers would be kept through all of the loop around the call, since
+// what they held before might still be asked for.
 template <int N, class A>
 static __device__ inline void await_words(uint4 (&w)[N], unsigned need, uint32_t tag, patience &until, A address)
 {
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        w[i] = make_uint4(0, 0, 0, 0);
     for (int n = 1;; n++) {
 #pragma unroll
         for (int i = 0; i < N; i++)
