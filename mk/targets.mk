@@ -1,5 +1,5 @@
 # targets.mk - what a person types, apart from building.
-.PHONY: help run deps test test-quick test-long bench cuda-check cuda-objects gpu-test gpu-bench format lint install uninstall clean model venv clients
+.PHONY: help run deps test test-quick test-long bench cuda-check cuda-objects gpu-test gpu-profile gpu-sanitize gpu-bench format lint install uninstall clean model venv clients
 
 help:
 	@echo 'make              build build/quire, build/libquire.a and the examples'
@@ -13,6 +13,7 @@ help:
 	@echo 'make bench        speed of the default model and of each kernel'
 	@echo 'make cuda-check   compile the CUDA sources, where nvcc is installed'
 	@echo 'make gpu-test     the tests of the CUDA executor, where there is a GPU; make gpu-bench: its speed'
+	@echo 'make gpu-profile  where the time of one layer of the decode kernel goes, us; make gpu-sanitize: it under compute-sanitizer'
 	@echo 'make format       clang-format all sources'
 	@echo 'make lint         clang-format (check only), clang-tidy, cppcheck'
 	@echo 'make install      into PREFIX ($(PREFIX)), below DESTDIR; make uninstall takes it away'
@@ -130,10 +131,33 @@ $(B)/gpu/%: tests/cuda/%.cu $(B)/libquire.a
 	@mkdir -p $(@D)
 	@echo "  NVCC    $@"
 	@$(NVCC) $(NVCCFLAGS) $< $(B)/libquire.a $(LIBS) -o $@
-GPU_PROGRAMS := $(if $(NVCC),$(patsubst tests/cuda/%.cu,$(B)/gpu/%,$(wildcard tests/cuda/test_*.cu)))
+GPU_PROGRAMS := $(if $(NVCC),$(patsubst tests/cuda/%.cu,$(B)/gpu/%,$(wildcard tests/cuda/test_*.cu)) $(B)/gpu/decode_stages)
 gpu-test: $(B)/quire $(GPU_TESTS) $(GPU_PROGRAMS)
 	@QUIRE_GPU=1 tools/run_tests.py --jobs 1 $(GPU_TESTS)
 	@for t in $(GPU_PROGRAMS); do echo $$t; QUICK=1 $$t || exit 1; done
+
+# Programs that look into the persistent kernel, which is built for them once more: decode_stages ends it anywhere (decode_debug.cuh),
+# decode_profile says when its warps are where. The object in front of the archive takes the place of the one inside.
+DECODE_NVCCFLAGS := $(filter-out -gencode%,$(NVCCFLAGS)) -gencode=arch=compute_90a,code=sm_90a -lineinfo
+$(B)/gpu/decode_stages.cu.o: DECODE_NVCCFLAGS += -DQR_DECODE_DEBUG
+$(B)/gpu/decode_profile.cu.o: DECODE_NVCCFLAGS += -DQR_DECODE_PROFILE
+$(B)/gpu/decode_%.cu.o: src/cuda/decode_step.cu $(B)/flags-cuda.txt
+	@mkdir -p $(@D)
+	@echo "  NVCC    $< for $(notdir $*)"
+	@$(NVCC) $(DECODE_NVCCFLAGS) -c $< -o $@
+$(B)/testobj/cuda/decode/%.o: CFLAGS += $(CUDA_INCLUDE)
+$(B)/gpu/decode_%: $(B)/testobj/cuda/decode/%.o $(B)/testobj/cuda/decode/steps.o $(B)/gpu/decode_%.cu.o $(B)/libquire.a
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+gpu-profile: $(B)/gpu/decode_profile
+	$(B)/gpu/decode_profile $(GPU_MODEL)
+	$(B)/gpu/decode_profile $(GPU_MODEL) --quantization fp8
+
+# The persistent kernel under each tool: a tiny model, one sequence and two, a context of one cut of attention and of two.
+SANITIZER ?= $(firstword $(wildcard $(CUDA_ROOT)/bin/compute-sanitizer) compute-sanitizer)
+gpu-sanitize: $(B)/gpu/decode_stages
+	@for t in memcheck initcheck racecheck; do for c in 20 270,9; do echo "$$t, context $$c"; \
+	    $(SANITIZER) --tool $$t --error-exitcode 1 $(B)/gpu/decode_stages tiny --context $$c --steps 2 --stage logits || exit 1; done; done
 gpu-bench: $(B)/quire
 	$(B)/quire version
 	$(B)/quire bench latency $(GPU_MODEL) --device cuda
@@ -143,7 +167,7 @@ gpu-bench: $(B)/quire
 	$(B)/quire bench kernels --device cuda
 
 # ---------------------------------------------------------------- style
-SOURCES := $(sort $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] examples/*.[ch]))
+SOURCES := $(sort $(wildcard include/*.h src/*/*.[ch] src/*/*/*.[ch] tests/*/*.[ch] tests/cuda/decode/*.[ch] examples/*.[ch]))
 UNITS := $(filter src/%.c examples/%.c,$(SOURCES))
 # clang 14 knows no "f16c" in __builtin_cpu_supports; without CUDA its headers are missing
 TIDY_UNITS := $(filter-out src/cpu/isa.c $(if $(NVCC),,$(filter-out src/cuda/none.c,$(wildcard src/cuda/*.c))),$(UNITS))
