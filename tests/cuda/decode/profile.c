@@ -9,6 +9,7 @@ static const char usage[] = "decode_profile [MODEL] [--quantization fp8] [--cont
 
 enum { WARM = 4, N_BLOCK = 1024 };
 
+/* Without the marks of sums that have come: there the clock is read before the barrier, whatever stands in the source. */
 static const struct {
     int mark;
     const char *name;
@@ -16,7 +17,6 @@ static const struct {
     {QR_DECODE_AT_X, "x is there"},
     {QR_DECODE_AT_NORM, "normed"},
     {QR_DECODE_AT_QKV, "qkv: products"},
-    {QR_DECODE_AT_ADD, "qkv: sums are there"},
     {QR_DECODE_AT_ADD + 1, "qkv: handed out"},
     {QR_DECODE_AT_HEADS, "heads are there"},
     {QR_DECODE_AT_QUERY, "attention: rotated"},
@@ -26,7 +26,6 @@ static const struct {
     {QR_DECODE_AT_MERGED, "attention: cuts merged"},
     {QR_DECODE_AT_Y, "y is there"},
     {QR_DECODE_AT_O, "o: products"},
-    {QR_DECODE_AT_ADD + 2, "o: sums are there"},
     {QR_DECODE_AT_ADD + 3, "o: handed out"},
     {QR_DECODE_AT_X_MID, "x between is there"},
     {QR_DECODE_AT_NORM_MID, "normed"},
@@ -34,7 +33,6 @@ static const struct {
     {QR_DECODE_AT_GATED, "gate and up: handed out"},
     {QR_DECODE_AT_ACT, "activations are there"},
     {QR_DECODE_AT_DOWN, "down: products"},
-    {QR_DECODE_AT_ADD + 4, "down: sums are there"},
     {QR_DECODE_AT_ADD + 5, "down: handed out"},
 };
 enum { N_ROW = sizeof rows / sizeof *rows, FIRST = 0, MEDIAN, LAST, N_TIME };
