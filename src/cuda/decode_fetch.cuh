@@ -240,13 +240,13 @@ template <bool PACKED> struct fetch {
         uint32_t at = 0;
         place c = {0, 0, true};
         while (p.ahead && at < total) {
-            const uint32_t next = r.s->issued;
+            const uint32_t next = peek(r.s->issued);
             if (at < next) {
                 advance(c, next - at);
                 at = next;
             }
             const int n = min(PIECES, (int)(min(total, next + p.ahead) - at));
-            if (n > 0 && next > 0 && r.s->rests) {
+            if (n > 0 && next > 0 && peek(r.s->rests)) {
                 uint32_t sum = 0;
                 if (lane / LANES < n) {
                     place mine = c;
@@ -263,7 +263,7 @@ template <bool PACKED> struct fetch {
                 at += n;
             } else {
                 __nanosleep(100);
-                if (r.s->until.ended)
+                if (peek(r.s->until.ended))
                     break;
             }
         }

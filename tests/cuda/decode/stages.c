@@ -21,6 +21,7 @@ struct place {
     int value;     /* fp32; -1: bf16, in the next LINEAR's input */
     int cols;      /* of a token */
     uint64_t word; /* of a set of words, which holds two fp32 or four bf16 */
+    int copies;    /* of the words */
 };
 
 static struct place place_of(const struct steps *s, int layer, int exchange)
@@ -34,10 +35,14 @@ static struct place place_of(const struct steps *s, int layer, int exchange)
     const uint64_t words[QR_DECODE_EXCHANGES] = {at->x_next, at->qkv, at->y, at->x_mid, at->act};
     const int i = ops[exchange], value = s->plan->op[i].out[0];
     const bool is_bf16 = exchange == QR_DECODE_GIVES_Y || exchange == QR_DECODE_GIVES_ACT;
+    const bool is_x = exchange == QR_DECODE_GIVES_X || exchange == QR_DECODE_GIVES_X_MID;
     if (is_bf16 && !s->exec->sizes.op[i].y16)
         steps_fail("op %d leaves no bf16", i);
-    return (struct place){
-        .n_op = i + 1, .value = is_bf16 ? -1 : value, .cols = (int)s->plan->value[value].cols, .word = words[exchange]};
+    return (struct place){.n_op = i + 1,
+                          .value = is_bf16 ? -1 : value,
+                          .cols = (int)s->plan->value[value].cols,
+                          .word = words[exchange],
+                          .copies = is_x ? QR_DECODE_COPIES : 1};
 }
 
 /* Bits of a place's numbers [n_seq, cols], 16 or 32 of each, as the plan's ops left them. malloc'ed. */
@@ -59,13 +64,15 @@ static uint32_t *bits_of_ops(const struct steps *s, const struct place *p)
     return bits;
 }
 
-/* The same as blocks handed them out; the words' format is that of decode_words.cuh. Fails where a word has not come. */
-static uint32_t *bits_of_words(const struct steps *s, const struct place *p, int layer, int exchange)
+/* The same as blocks handed them out, of one of the words' copies; the words' format is that of decode_words.cuh. Fails where a word has not come. */
+static uint32_t *bits_of_words(const struct steps *s, const struct place *p, int layer, int exchange, int copy)
 {
     const struct qr_decode_args *a = &s->exec->decode->args;
     const uint32_t tag = s->exec->decode->tag - (uint32_t)a->n_layer - 1 + (uint32_t)layer; /* of the step before */
     const size_t each = p->value < 0 ? 4 : 2, n = (size_t)s->n_seq * (size_t)p->cols, n_word = n / each;
-    const uint8_t *set = (const uint8_t *)a->words + ((uint64_t)(layer % 2) * a->at.set + p->word) * 16;
+    const uint64_t at =
+        (uint64_t)(layer % 2) * a->at.set + p->word + (uint64_t)copy * QR_DECODE_TOKENS * (uint64_t)a->n_embd / 2;
+    const uint8_t *set = (const uint8_t *)a->words + at * 16;
     uint32_t(*word)[4] = steps_fetch(set, n_word * sizeof *word);
     uint32_t *bits = malloc(n * sizeof *bits);
     if (!bits)
@@ -138,13 +145,16 @@ static size_t check_exchange(struct steps *s, int layer, int exchange)
     uint8_t *want_pages = pages ? pages_of(s, layer) : NULL;
     steps_restore(s);
     steps_by_kernel(s, layer * QR_DECODE_EXCHANGES + exchange);
-    uint32_t *got = bits_of_words(s, &p, layer, exchange);
     uint8_t *got_pages = pages ? pages_of(s, layer) : NULL;
-    size_t n = compare(got, want, s->n_seq, p.cols, p.value < 0, layer, names[exchange]);
+    size_t n = 0;
+    for (int copy = 0; copy < p.copies; copy++) {
+        uint32_t *got = bits_of_words(s, &p, layer, exchange, copy);
+        n += compare(got, want, s->n_seq, p.cols, p.value < 0, layer, names[exchange]);
+        free(got);
+    }
     if (pages)
         compare_pages(s, got_pages, want_pages, layer);
     free(want);
-    free(got);
     free(want_pages);
     free(got_pages);
     return n;
