@@ -203,7 +203,7 @@ template <bool PACKED> struct fetch {
             }
             if (lane == 0) {
                 poke(r.s->issued, issued);
-                poke(r.s->rests, (uint32_t)(flying == 0 && n_go == 0));
+                poke(r.s->rests, (uint32_t)(__popc(flying) <= p.quiet && n_go == 0));
             }
             if (spins % 64 == 0) {
                 over |= __any_sync(~0u, r.s->until.is_over());
