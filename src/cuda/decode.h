@@ -33,6 +33,7 @@ enum qr_decode_stage { QR_DECODE_QKV, QR_DECODE_O, QR_DECODE_UP, QR_DECODE_DOWN,
 struct qr_decode_share {
     int32_t strip[QR_DECODE_STAGES][2];
     int32_t attention[2];
+    int16_t unit[QR_DECODE_CUT_UNITS]; /* as many units as attention has, others where contexts are long */
 };
 
 struct qr_decode_matrix {
@@ -141,6 +142,7 @@ enum qr_decode_mark {
     QR_DECODE_AT_ADD, /* the warp that adds: sums are there; words are out; of qkv, o, down */
     QR_DECODE_AT_FIRST_UP = QR_DECODE_AT_ADD + 6, /* the first piece of gate or up */
     QR_DECODE_AT_MERGED,                          /* many cuts of attention, to a word of y */
+    QR_DECODE_AT_CUTS,                            /* all of them are there */
     QR_DECODE_MARKS
 };
 

@@ -150,7 +150,7 @@ static __device__ __forceinline__ void put_cut(const decode_block &d, int layer,
 }
 
 // Unit u. By all warps that multiply.
-template <int HEAD_DIM, bool LONG>
+template <int HEAD_DIM>
 static __device__ __forceinline__ void attend(decode_block &d, const decode_shared<HEAD_DIM> &s, int layer, int u,
                                               bool first)
 {
@@ -165,14 +165,16 @@ static __device__ __forceinline__ void attend(decode_block &d, const decode_shar
     own_head<HEAD_DIM> head = {d.warp == 9};
     if (queries || keys) {
         if (queries && d.warp < d.p.group)
-            place_query<HEAD_DIM>(d, a, s.turn[c.b], layer, c);
+            place_query<HEAD_DIM>(d, a.head[d.warp], a.q, s.turn[c.b], layer, c);
         else if (own)
-            head.put_here(d, a, s.turn[c.b], layer, c, behind(d.r, head.is_v ? v_at : k_at, pieces - 1));
+            head.put_here(d, a.head[d.warp], s.turn[c.b], layer, c, behind(d.r, head.is_v ? v_at : k_at, pieces - 1));
         meet_math();
     }
     d.mark(layer, QR_DECODE_AT_QUERY);
-    if (own)
+    if (own) {
         head.put_there(d, layer, c);
+        head.end_here();
+    }
     float x[2][4] = {}, high[2] = {-INFINITY, -INFINITY}, mc[2];
     score_pages<HEAD_DIM>(d, a, c, k_at, x, high);
     if (d.warp < 8) {
@@ -198,13 +200,9 @@ static __device__ __forceinline__ void attend(decode_block &d, const decode_shar
         if (c.n_cut == 1) {
             put_result(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, l);
         } else {
-            if constexpr (LONG) {
-                put_cut<HEAD_DIM>(d, layer, u, o);
-            } else {
-                uint4 *to = d.words(layer, d.p.at.cut) + ((size_t)u * TILES + d.warp) * 64 + d.lane;
-                put_word(to, o[0], o[1], d.tag(layer));
-                put_word(to + 32, o[2], o[3], d.tag(layer));
-            }
+            uint4 *to = d.words(layer, d.p.at.cut) + ((size_t)u * TILES + d.warp) * 64 + d.lane;
+            put_word(to, o[0], o[1], d.tag(layer));
+            put_word(to + 32, o[2], o[3], d.tag(layer));
             if (d.warp == 0 && d.g < 2)
                 put_word(d.words(layer, d.p.at.cut_sum) + (size_t)u * 8 + 2 * d.t + d.g, d.g ? mc[1] : mc[0],
                          d.g ? l[1] : l[0], d.tag(layer));

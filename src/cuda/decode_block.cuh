@@ -10,6 +10,15 @@ template <int HEAD_DIM> struct attention_shared {
     float high[8][8];
 };
 
+constexpr int SUM_WARPS = 8, SCORE_WARPS = MATH - SUM_WARPS;
+// Of attention where contexts are long (decode_cuts.cuh): four warps score, eight sum.
+template <int HEAD_DIM> struct cuts_shared {
+    float head[9][HEAD_DIM];            // query heads of the KV head, its k
+    uint32_t q[2][HEAD_DIM / 16][8][8]; // in turn by KV heads, what follows by cuts
+    uint2 p[2][QR_CU_CUT / 16][32];
+    float high[2][SCORE_WARPS][8], mc[2][8];
+};
+
 template <int HEAD_DIM> struct decode_shared {
     ring_shared ring;
     float part[QR_DECODE_TOKENS][16];            // sums of squares of 128 columns

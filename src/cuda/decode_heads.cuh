@@ -59,16 +59,16 @@ static __device__ __forceinline__ void turn_head(const decode_block &d, const fl
 // Dimensions of a lane: lane + 32 m; from one m to the next, places in q and in pages are as far apart as two tiles.
 constexpr int NEXT_PAGE_PLACE = 2 * 256, NEXT_QUERY_PLACE = 2 * 8 * 16; // elements
 
-// Query head `warp` of the unit's KV head to a.q.
+// Query head `warp` of the unit's KV head to q.
 template <int HEAD_DIM>
-static __device__ __forceinline__ void place_query(const decode_block &d, attention_shared<HEAD_DIM> &a,
+static __device__ __forceinline__ void place_query(const decode_block &d, float *head, uint32_t (*q)[8][8],
                                                    const float2 *turn, int layer, const cut_unit &c)
 {
     constexpr int PAIRS = HEAD_DIM / 64;
     float lo[PAIRS], hi[PAIRS];
-    uint16_t *to = (uint16_t *)a.q + token_word(d.lane, 8, d.warp) * 2 + d.lane % 2;
-    gather_head<HEAD_DIM>(d, layer, c.b, c.h * d.p.group + d.warp, a.head[d.warp]);
-    turn_head<HEAD_DIM>(d, a.head[d.warp], d.vector(d.layer(layer).norm_q), turn, lo, hi);
+    uint16_t *to = (uint16_t *)q + token_word(d.lane, 8, d.warp) * 2 + d.lane % 2;
+    gather_head<HEAD_DIM>(d, layer, c.b, c.h * d.p.group + d.warp, head);
+    turn_head<HEAD_DIM>(d, head, d.vector(d.layer(layer).norm_q), turn, lo, hi);
 #pragma unroll
     for (int i = 0; i < PAIRS; i++) {
         to[i * NEXT_QUERY_PLACE] = bf16_bits(lo[i]);
@@ -84,11 +84,11 @@ template <int HEAD_DIM> struct own_head {
     uint16_t x[N];
 
     // To the unit's last page in the ring, whose piece is at `at`.
-    __device__ __forceinline__ void put_here(const decode_block &d, attention_shared<HEAD_DIM> &a, const float2 *turn,
-                                             int layer, const cut_unit &c, ring_place at)
+    __device__ __forceinline__ void put_here(const decode_block &d, float *head, const float2 *turn, int layer,
+                                             const cut_unit &c, ring_place at)
     {
         const int token = c.position % PAGE_TOKENS;
-        float *head = a.head[8 + is_v], v[N];
+        float v[N];
         uint16_t *here = (uint16_t *)(d.r.slot + at.slot * SLOT + (c.n_page - 1) % 2 * (SLOT / 2));
         place = is_v ? v_page_index(token, d.lane) : k_page_index(token, d.lane);
         gather_head<HEAD_DIM>(d, layer, c.b, d.p.n_head + (is_v ? d.p.n_kv_head : 0) + c.h, head);
@@ -108,7 +108,7 @@ template <int HEAD_DIM> struct own_head {
             here[place + i * NEXT_PAGE_PLACE] = x[i];
         }
     }
-    // To the page in memory. Afterwards the one in the ring may be overwritten.
+    // To the page in memory.
     __device__ __forceinline__ void put_there(const decode_block &d, int layer, const cut_unit &c) const
     {
         const int slot = d.p.slot[c.b];
@@ -118,6 +118,10 @@ template <int HEAD_DIM> struct own_head {
 #pragma unroll
             for (int i = 0; i < N; i++)
                 page[place + i * NEXT_PAGE_PLACE] = x[i];
+    }
+    // Afterwards the page in the ring may be overwritten. By all that wrote, then by a barrier.
+    __device__ __forceinline__ void end_here() const
+    {
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
 };

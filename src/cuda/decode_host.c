@@ -198,7 +198,9 @@ static enum qr_status allocate(struct qr_cuda_exec *exec, struct qr_cuda_decode 
 /* Does a step of args.n_token sequences leave room for a ring? */
 static bool leaves_slots(const struct qr_cuda_decode *d)
 {
-    return qr_cu_decode_shared(&d->args, d->head_dim) <= ROOM - MIN_SLOTS * SLOT;
+    struct qr_decode_args a = d->args;
+    a.is_long = 1; /* which never takes less */
+    return qr_cu_decode_shared(&a, d->head_dim) <= ROOM - MIN_SLOTS * SLOT;
 }
 
 static enum qr_status prepare(struct qr_cuda_exec *exec, struct qr_cuda_decode *d, struct qr_err *err)

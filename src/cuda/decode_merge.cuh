@@ -1,45 +1,49 @@
-// decode_merge.cuh - cuts of attention merged from left to right in the persistent kernel, 8 neighbouring d of a head of a sequence at a
-// time: up to 64 cuts are asked for at once.
+// decode_merge.cuh - cuts of attention merged from left to right in the persistent kernel, 4 or 8 neighbouring d of a head of a sequence at a
+// time: up to 160 or 80 cuts are asked for at once.
 //
-// What is known after each cut is a chain, but its maxima and with them all factors are not: they are one scan. Four lanes hold 8 cuts,
-// two d each; the chain goes on from four lanes to the next four. Where a maximum stays, 2^0 = 1 leaves the old value as it is.
+// What is known after each cut is a chain, but its maxima and with them all factors are not: they are one scan. Two or four lanes hold 10
+// cuts, two d each; the chain goes on from them to the next ones. Where a maximum stays, 2^0 = 1 leaves the old value as it is.
 #pragma once
 #include "cuda/attention.cuh"
 #include "cuda/decode_block.cuh"
 
 #if __CUDA_ARCH__ >= 900
-constexpr int MERGE_LANES = 4, MERGE_EACH = 8; // lanes that hold the same cuts, and how many
-constexpr int MERGE_ROUND = 32 / MERGE_LANES * MERGE_EACH,
-              MERGE_WORDS = MERGE_LANES / 2; // cuts of a warp at once; words of y
+constexpr int MERGE_EACH = 10; // cuts of a lane
+// LANES hold the same cuts: cuts of a warp at once, and words of y that it makes.
+template <int LANES> constexpr int merge_round = 32 / LANES *MERGE_EACH;
+template <int LANES> constexpr int merge_words_of = LANES / 2;
 
 // A lane's cuts, and how they come in.
-struct merge_lane {
+template <int LANES> struct merge_lane {
     float v[MERGE_EACH][2], l[MERGE_EACH], old[MERGE_EACH], add[MERGE_EACH];
 
-    // Words [0, count) of cuts from `value` and `sum` on, `step` and 8 words apart. Sums first where there are many: others still work.
-    __device__ __forceinline__ void get(const uint4 *value, size_t step, const uint4 *sum, int count, bool many,
-                                        uint32_t tag, patience &until)
+    // Words [0, count) of cuts from `value` and `sum` on, `step` and 8 words apart. Values are asked for when their sum is there or few are
+    // left: others still work.
+    __device__ __forceinline__ void get(const uint4 *value, size_t step, const uint4 *sum, int count, uint32_t tag,
+                                        patience &until)
     {
         uint4 w[MERGE_EACH], m[MERGE_EACH];
         unsigned need = (1u << count) - 1, need_sum = need;
+#pragma unroll
+        for (int i = 0; i < MERGE_EACH; i++)
+            w[i] = m[i] = make_uint4(0, 0, 0, 0);
         for (int n = 1;; n++) {
+            const unsigned asks = need & (__popc(need_sum) <= 2 ? ~0u : ~need_sum);
 #pragma unroll
             for (int i = 0; i < MERGE_EACH; i++)
                 if (need_sum >> i & 1)
                     m[i] = get_word(sum + i * 8);
-            if (!many)
 #pragma unroll
-                for (int i = 0; i < MERGE_EACH; i++)
-                    if (need >> i & 1)
-                        w[i] = get_word(value + i * step);
+            for (int i = 0; i < MERGE_EACH; i++)
+                if (asks >> i & 1)
+                    w[i] = get_word(value + i * step);
 #pragma unroll
             for (int i = 0; i < MERGE_EACH; i++) {
                 if ((need_sum >> i & 1) && m[i].z == tag)
                     need_sum &= ~(1u << i);
-                if (!many && (need >> i & 1) && w[i].z == tag)
+                if ((asks >> i & 1) && w[i].z == tag)
                     need &= ~(1u << i);
             }
-            many = many && __any_sync(~0u, need_sum);
             if (!__any_sync(~0u, need | need_sum) || (n % 64 == 0 && __any_sync(~0u, until.is_over())))
                 break;
         }
@@ -60,12 +64,12 @@ struct merge_lane {
         for (int i = 1; i < MERGE_EACH; i++)
             high = fmaxf(high, old[i]);
 #pragma unroll
-        for (int m = MERGE_LANES; m < 32; m *= 2) {
+        for (int m = LANES; m < 32; m *= 2) {
             const float other = __shfl_up_sync(~0u, high, m);
             high = lane >= m ? fmaxf(high, other) : high;
         }
-        const float before = __shfl_up_sync(~0u, high, MERGE_LANES);
-        float now = lane < MERGE_LANES ? mc : fmaxf(mc, before);
+        const float before = __shfl_up_sync(~0u, high, LANES);
+        float now = lane < LANES ? mc : fmaxf(mc, before);
         bool stays = true;
         mc = fmaxf(mc, __shfl_sync(~0u, high, 31));
 #pragma unroll
@@ -92,33 +96,35 @@ struct merge_lane {
     }
 };
 
-// Words [MERGE_WORDS item, + MERGE_WORDS) of a token's y. By one warp.
-template <int HEAD_DIM>
+// Words [merge_words_of item, + merge_words_of) of a token's y. By one warp.
+template <int HEAD_DIM, int LANES>
 static __device__ __forceinline__ void merge_words(const decode_block &d, int layer, int token, int n_cut, int before,
                                                    int item)
 {
-    constexpr int TILES = HEAD_DIM / 16, ITEMS = HEAD_DIM / 4 / MERGE_WORDS,
-                  LINE = 8 / MERGE_LANES; // of a head; of 16 d
+    constexpr int WORDS = merge_words_of<LANES>, TILES = HEAD_DIM / 16, ITEMS = HEAD_DIM / 4 / WORDS,
+                  LINE = 8 / LANES; // items of a head; of 16 d
     const int head = item / ITEMS, h = head / d.p.group, j = head - h * d.p.group, part = item % ITEMS;
     const size_t unit = before + h * n_cut, step = TILES * 64;
-    const uint4 *value = d.words(layer, d.p.at.cut) + unit * step + (part / LINE * 8 + j) * 8 +
-                         part % LINE * MERGE_LANES + d.lane % MERGE_LANES,
+    const uint4 *value = d.words(layer, d.p.at.cut) + unit * step + (part / LINE * 8 + j) * 8 + part % LINE * LANES +
+                         d.lane % LANES,
                 *sum = d.words(layer, d.p.at.cut_sum) + unit * 8 + j;
     float o[2] = {-0.0f, -0.0f}, l = -0.0f, mc = -INFINITY;
-    for (int first = 0; first < n_cut; first += MERGE_ROUND) {
-        merge_lane cuts;
-        const int mine = first + d.lane / MERGE_LANES * MERGE_EACH, count = max(0, min(MERGE_EACH, n_cut - mine));
-        cuts.get(value + mine * step, step, sum + mine * 8, count, n_cut > 2 * MERGE_EACH, d.tag(layer), d.r.s->until);
+    await_one(sum + (item * 37 % n_cut) * 8, d.tag(layer), d.r.s->until);
+    for (int first = 0; first < n_cut; first += merge_round<LANES>) {
+        merge_lane<LANES> cuts;
+        const int mine = first + d.lane / LANES * MERGE_EACH, count = max(0, min(MERGE_EACH, n_cut - mine));
+        cuts.get(value + mine * step, step, sum + mine * 8, count, d.tag(layer), d.r.s->until);
+        d.mark(layer, QR_DECODE_AT_CUTS);
         const unsigned stay = cuts.weigh(d.lane, count, mine == 0, mc);
-        const int turns = (min(MERGE_ROUND, n_cut - first) + MERGE_EACH - 1) / MERGE_EACH;
+        const int turns = (min(merge_round<LANES>, n_cut - first) + MERGE_EACH - 1) / MERGE_EACH;
 #pragma unroll 1
         for (int turn = 0; turn < turns;
              turn++) { // all lanes go on from what is known; those whose turn it is are right
-            if (stay >> MERGE_LANES * turn & 1)
+            if (stay >> LANES * turn & 1)
                 cuts.run<true>(o, l);
             else
                 cuts.run<false>(o, l);
-            const int from = MERGE_LANES * turn + d.lane % MERGE_LANES;
+            const int from = LANES * turn + d.lane % LANES;
             o[0] = __shfl_sync(~0u, o[0], from);
             o[1] = __shfl_sync(~0u, o[1], from);
             l = __shfl_sync(~0u, l, from);
@@ -127,9 +133,9 @@ static __device__ __forceinline__ void merge_words(const decode_block &d, int la
     const float inverse = __frcp_rn(l);
     const uint32_t pair = pack_bf16(__fmul_rn(o[0], inverse), __fmul_rn(o[1], inverse)),
                    next = __shfl_down_sync(~0u, pair, 1);
-    if (d.lane < MERGE_LANES && d.lane % 2 == 0)
-        put_word(d.words(layer, d.p.at.y) + token * d.p.matrix[QR_DECODE_O].k16 * 4 + item * MERGE_WORDS + d.lane / 2,
-                 pair, next, d.tag(layer));
+    if (d.lane < LANES && d.lane % 2 == 0)
+        put_word(d.words(layer, d.p.at.y) + token * d.p.matrix[QR_DECODE_O].k16 * 4 + item * WORDS + d.lane / 2, pair,
+                 next, d.tag(layer));
     d.mark(layer, QR_DECODE_AT_MERGED);
 }
 
@@ -144,13 +150,16 @@ static __device__ __noinline__ void merge_many(const qr_decode_args *p, decode_s
     const decode_block d{*p,       p->n_token, {nullptr, &s->ring, 0}, nullptr, nullptr,
                          nullptr,  nullptr,    (int)threadIdx.x / 32,  lane,    lane / 4,
                          lane % 4, {0, 0}};
-    const int items = d.p.matrix[QR_DECODE_O].k16 * 4 / MERGE_WORDS;
     int at = blockIdx.x + gridDim.x * which, before = 0;
     for (int token = 0; token < d.n_token; token++) {
         const int n_cut = d.p.position[token] / QR_CU_CUT + 1;
+        const bool many = n_cut > merge_round<4>; // so many that fewer d of them are asked for at once
+        const int items = d.p.matrix[QR_DECODE_O].k16 * 4 / (many ? merge_words_of<2> : merge_words_of<4>);
         for (; at < items; at += gridDim.x * 2)
-            if (n_cut > 1)
-                merge_words<HEAD_DIM>(d, layer, token, n_cut, before, at);
+            if (many)
+                merge_words<HEAD_DIM, 2>(d, layer, token, n_cut, before, at);
+            else if (n_cut > 1)
+                merge_words<HEAD_DIM, 4>(d, layer, token, n_cut, before, at);
         at -= items;
         before += n_cut * d.p.n_kv_head;
     }

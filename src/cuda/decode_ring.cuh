@@ -132,12 +132,13 @@ static __device__ inline int list_units(const qr_decode_args &p, ring_shared &s,
 // Keys of a unit, two pages a piece, then its values.
 static __device__ inline int list_pages(const qr_decode_args &p, ring_shared &s, int begin)
 {
+    const int first = s.share.attention[0], count = s.share.attention[1] - first;
     int n = 0;
-    for (int u = s.share.attention[0]; u < s.share.attention[1]; u++) {
-        const cut_unit c = cut_unit_of(p, u);
+    for (int i = 0; i < count; i++) {
+        const cut_unit c = cut_unit_of(p, p.is_long ? s.share.unit[i % QR_DECODE_CUT_UNITS] : first + i);
         const int at = threadIdx.x, half = (c.n_page + 1) / 2;
-        if (at == 0 && u - s.share.attention[0] < QR_DECODE_CUT_UNITS)
-            s.cut[u - s.share.attention[0]] = c;
+        if (at == 0 && i < QR_DECODE_CUT_UNITS)
+            s.cut[i] = c;
         if (at < half * 2 && begin + n + at < QR_DECODE_LIST) {
             const int32_t *block = p.table + c.b * p.count[2] + c.cut * (QR_CU_CUT / QR_CU_PAGE);
             const int page = at % half * 2;

@@ -59,6 +59,17 @@ static void hand_out(int n, int n_block, int least, int most, double bytes, doub
     }
 }
 
+/* Where contexts are long: every block's first unit, then every block's second one and so on, so that the cuts of a KV head end at about
+ * the same time, and those of the first ones are merged while blocks are at the last. */
+static void take_turns(int n_block, struct qr_decode_share *share)
+{
+    int16_t unit = 0;
+    for (int turn = 0; turn < QR_DECODE_CUT_UNITS; turn++)
+        for (int i = 0; i < n_block; i++)
+            if (share[i].attention[1] - share[i].attention[0] > turn)
+                share[i].unit[turn] = unit++;
+}
+
 static bool has_room(const struct qr_decode_args *a, const struct qr_decode_share *s)
 {
     int cuts = s->attention[1] - s->attention[0], pieces = cuts * QR_CU_CUT / QR_CU_PAGE;
@@ -79,6 +90,7 @@ bool qr_decode_share_out(const struct qr_decode_args *a, int units, double cut_b
     hand_out(a->matrix[QR_DECODE_QKV].strips, n, 0, most_strips(a, QR_DECODE_QKV), strip_bytes(a, QR_DECODE_QKV), have,
              &share[0].strip[QR_DECODE_QKV]);
     hand_out(units, n, 0, ceil_div(units, n), cut_bytes, have, &share[0].attention);
+    take_turns(n, share);
     for (int i = 0; i < 3; i++) {
         int stage = order[i], least = stage == QR_DECODE_UP; /* each block has some of gate and up: docs/KERNELS.md */
         hand_out(a->matrix[stage].strips, n, least, most_strips(a, stage), strip_bytes(a, stage), have,

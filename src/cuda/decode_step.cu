@@ -2,7 +2,7 @@
 //
 // Bytes: every weight once, keys and values once. One block a multiprocessor, all there at once: a cooperative launch.
 #include "cuda/decode_add.cuh"
-#include "cuda/decode_attention.cuh"
+#include "cuda/decode_cuts.cuh"
 #include "cuda/decode_fetch.cuh"
 #include "cuda/decode_norm.cuh"
 #include "cuda/decode_quads.cuh"
@@ -144,8 +144,10 @@ static __device__ __forceinline__ void run_math(decode_block &d, decode_shared<H
             break;
         if (stage == QR_DECODE_O || stage == QR_DECODE_DOWN) {
             meet_math(); // sums and tokens of the stage before lie where this one's will
-            for (int u = cuts[0]; stage == QR_DECODE_O && u < cuts[1]; u++)
-                attend<HEAD_DIM, LONG>(d, s, l, u, u == cuts[0]);
+            if (LONG && stage == QR_DECODE_O)
+                attend_cuts<HEAD_DIM>(d, s, l);
+            for (int u = cuts[0]; !LONG && stage == QR_DECODE_O && u < cuts[1]; u++)
+                attend<HEAD_DIM>(d, s, l, u, u == cuts[0]);
             if (stage == QR_DECODE_O && is_behind_last(d.p, l, QR_DECODE_GIVES_X_MID))
                 break;
         } else {
@@ -177,7 +179,8 @@ static __host__ __device__ inline int norm_bytes(const qr_decode_args &p)
 }
 template <int HEAD_DIM> static __host__ __device__ inline int staged_bytes(const qr_decode_args &p)
 {
-    int n = p.stage_k * p.n_token * 2, attention = sizeof(attention_shared<HEAD_DIM>);
+    int n = p.stage_k * p.n_token * 2,
+        attention = p.is_long ? sizeof(cuts_shared<HEAD_DIM>) : sizeof(attention_shared<HEAD_DIM>);
     return align_to(n > attention ? n : attention, 128);
 }
 static __host__ __device__ inline int sum_bytes(const qr_decode_args &p)
@@ -231,6 +234,8 @@ static __global__ void __launch_bounds__(LONG ? LONG_THREADS : BLOCK_THREADS, 1)
     __syncthreads();
     int lane; // kept, not asked for again and again in the loop of products
     asm volatile("mov.u32 %0,%%laneid;" : "=r"(lane));
+    if (LONG) // one that comes out of a shuffle ptxas keeps
+        lane = __shfl_sync(~0u, lane, lane);
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     decode_block d{p,
                    ONE ? 1 : p.n_token,

@@ -255,6 +255,12 @@ static void check_shares(const struct qr_decode_args *a, int units, double cut, 
         most = bytes > most ? bytes : most;
     }
     assert_int_equal(share[a->n_block - 1].attention[1], units);
+    int next = 0; /* in turns, where contexts are long: each unit once, a block's second ones behind all first ones */
+    for (int turn = 0; turn < QR_DECODE_CUT_UNITS; turn++)
+        for (int i = 0; i < a->n_block; i++)
+            if (turn < share[i].attention[1] - share[i].attention[0])
+                assert_int_equal(share[i].unit[turn], next++);
+    assert_int_equal(next, units);
     if (even)
         assert_true(most <= 1.15 * total / a->n_block);
     free(share);
