@@ -10,7 +10,7 @@
 #if __CUDA_ARCH__ >= 900
 constexpr int MERGE_EACH = 10; // cuts of a lane
 // LANES hold the same cuts: cuts of a warp at once, and words of y that it makes.
-template <int LANES> constexpr int merge_round = 32 / LANES *MERGE_EACH;
+template <int LANES> constexpr int merge_round = MERGE_EACH *(32 / LANES);
 template <int LANES> constexpr int merge_words_of = LANES / 2;
 
 // A lane's cuts, and how they come in.
@@ -121,9 +121,9 @@ static __device__ __forceinline__ void merge_words(const decode_block &d, int la
         for (int turn = 0; turn < turns;
              turn++) { // all lanes go on from what is known; those whose turn it is are right
             if (stay >> LANES * turn & 1)
-                cuts.run<true>(o, l);
+                cuts.template run<true>(o, l);
             else
-                cuts.run<false>(o, l);
+                cuts.template run<false>(o, l);
             const int from = LANES * turn + d.lane % LANES;
             o[0] = __shfl_sync(~0u, o[0], from);
             o[1] = __shfl_sync(~0u, o[1], from);
