@@ -146,12 +146,12 @@ static void fill_args(const struct qr_cuda_exec *exec, const struct qr_decode_pl
         .sin = exec->sin,
         .place = exec->place,
         .logits = (float *)(void *)(exec->activation + exec->sizes.buffers.offset[plan->logits]),
-        .cap = {[QR_DECODE_CAP_EXCHANGE] = 5,
+        .cap = {[QR_DECODE_CAP_EXCHANGE] = is_packed(&exec->sizes) ? 4 : 5,
                 [QR_DECODE_CAP_NOW] = 14,
                 [QR_DECODE_CAP_LATER] = 8,
                 [QR_DECODE_CAP_HEAD] = 32},
         .ahead = 40,
-        .quiet = 4,
+        .quiet = is_packed(&exec->sizes) ? 2 : 4,
         .last = INT32_MAX,
     };
     fill_sizes(exec, p, a);
