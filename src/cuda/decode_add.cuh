@@ -83,6 +83,8 @@ static __device__ __forceinline__ void run_add(const decode_block &d, decode_sha
         const qr_decode_layer &w = d.layer(l);
         if (is_behind_last(d.p, l, qkv ? QR_DECODE_GIVES_QKV : o ? QR_DECODE_GIVES_Y : QR_DECODE_EXCHANGES))
             break;
+        if (DEBUGGED && !qkv)
+            meet_stage();
         if (o && LONG)
             merge_many<HEAD_DIM>(&d.p, &s, l, 1);
         else if (o)

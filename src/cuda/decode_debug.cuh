@@ -45,7 +45,8 @@ constexpr int GIVE_BACK_EACH = QR_DECODE_MATH, GIVE_BACK_ARRIVALS = DEBUGGED ? 3
 static __device__ __forceinline__ void give_back_slot(uint64_t *empty, int lane)
 {
 #ifdef QR_DECODE_DEBUG
-    asm volatile("mbarrier.arrive.shared.b64 _,[%0],%1;" ::"r"(shared_u32(empty)), "n"(GIVE_BACK_EACH) : "memory");
+    for (int i = 0; i < GIVE_BACK_EACH; i++)
+        barrier_arrive(empty);
 #else
     __syncwarp();
     if (lane == 0)

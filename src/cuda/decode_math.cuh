@@ -19,7 +19,7 @@ static __device__ inline unsigned quad_word(unsigned quad)
 
 #if __CUDA_ARCH__ >= 900
 // Barriers of some warps: all that multiply; the adding warp and those whose chains it adds; a gate's and its up's from FIRST_PAIR on; decode_debug.cuh's.
-enum { BARRIER_MATH = 1, BARRIER_ADD, FIRST_PAIR, BARRIER_END = 15 };
+enum { BARRIER_MATH = 1, BARRIER_ADD, FIRST_PAIR, BARRIER_STAGE = 14, BARRIER_END };
 
 static __device__ inline void pass(int barrier, int threads) // as meet, without waiting
 {
@@ -28,6 +28,15 @@ static __device__ inline void pass(int barrier, int threads) // as meet, without
 static __device__ inline void meet_math()
 {
     meet(BARRIER_MATH, MATH_THREADS);
+}
+// Before o and before down. What the adding warp has read by then may be overwritten: it reads a stage's sums and x before its words are
+// out, and all that follows waits for all words. racecheck does not know this, so where DEBUGGED that warp comes too.
+static __device__ inline void meet_stage()
+{
+    if (DEBUGGED)
+        meet(BARRIER_STAGE, MATH_THREADS + 32);
+    else
+        meet_math();
 }
 
 // A value that is kept in a register, not read again from where it came.

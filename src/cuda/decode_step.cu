@@ -112,7 +112,9 @@ template <bool PACKED> static __device__ __forceinline__ void run_units(decode_b
         }
         d.base = behind(d.r, d.base, side * each);
     }
-    if (!whole && d.warp < n)
+    if (DEBUGGED && !whole && d.warp < n)
+        meet(BARRIER_ADD, adding_threads(n)); // racecheck does not see what bar.arrive orders
+    else if (!whole && d.warp < n)
         pass(BARRIER_ADD, adding_threads(n));
 }
 
@@ -143,7 +145,7 @@ static __device__ __forceinline__ void run_math(decode_block &d, decode_shared<H
         if (is_behind_last(d.p, l, exchange_of(stage)))
             break;
         if (stage == QR_DECODE_O || stage == QR_DECODE_DOWN) {
-            meet_math(); // sums and tokens of the stage before lie where this one's will
+            meet_stage(); // sums and tokens of the stage before lie where this one's will
             if (LONG && stage == QR_DECODE_O)
                 attend_cuts<HEAD_DIM>(d, s, l);
             for (int u = cuts[0]; !LONG && stage == QR_DECODE_O && u < cuts[1]; u++)

@@ -11,7 +11,7 @@
 
 static const char usage[] =
     "decode_stages [MODEL | tiny] [--quantization fp8] [--context N,N..] [--steps N] [--layer N] "
-    "[--stage x | qkv | y | x-mid | act | logits]";
+    "[--stage x | qkv | y | x-mid | act | logits] [--chunk N]";
 
 static const char *const names[QR_DECODE_EXCHANGES] = {"x", "qkv", "y", "x-mid", "act"};
 

@@ -54,10 +54,13 @@ static void parse_context(char *text, struct steps_options *o)
 
 void steps_parse(int argc, char **argv, const char *usage, struct steps_options *o)
 {
-    static const struct option known[] = {
-        {"quantization", required_argument, NULL, 'q'}, {"context", required_argument, NULL, 'c'},
-        {"steps", required_argument, NULL, 'n'},        {"layer", required_argument, NULL, 'l'},
-        {"stage", required_argument, NULL, 's'},        {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"quantization", required_argument, NULL, 'q'},
+                                          {"context", required_argument, NULL, 'c'},
+                                          {"steps", required_argument, NULL, 'n'},
+                                          {"layer", required_argument, NULL, 'l'},
+                                          {"stage", required_argument, NULL, 's'},
+                                          {"chunk", required_argument, NULL, 'k'},
+                                          {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;)
         switch (c) {
         case 'q':
@@ -74,6 +77,9 @@ void steps_parse(int argc, char **argv, const char *usage, struct steps_options 
             break;
         case 's':
             o->stage = optarg;
+            break;
+        case 'k':
+            o->chunk = number_of(optarg, 1, STEPS_CHUNK, "chunk");
             break;
         default:
             steps_fail("usage: %s", usage);
@@ -175,10 +181,10 @@ static void put_token(struct steps *s, int i, int sequence, int position)
     s->slot[i] = slot_of(s, sequence, position);
 }
 
-static void prefill(struct steps *s, int sequence, int n)
+static void prefill(struct steps *s, int sequence, int n, int chunk)
 {
     for (int at = 0, m; at < n; at += m) {
-        m = n - at < STEPS_CHUNK ? n - at : STEPS_CHUNK;
+        m = n - at < chunk ? n - at : chunk;
         for (int i = 0; i < m; i++)
             put_token(s, i, sequence, at + i);
         s->seq_begin[0] = 0;
@@ -220,7 +226,7 @@ void steps_open(struct steps *s, const struct steps_options *o, const struct ste
     open_exec(s, s->n_page * QR_PAGE);
     check(cudaMalloc((void **)&s->kv_before, s->exec->sizes.kv), "room for a copy of keys and values");
     for (int i = 0; i < s->n_seq; i++)
-        prefill(s, i, o->context[i]);
+        prefill(s, i, o->context[i], o->chunk ? o->chunk : STEPS_CHUNK);
 }
 
 void steps_close(struct steps *s)

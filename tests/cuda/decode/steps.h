@@ -8,12 +8,13 @@
 
 enum { STEPS_CHUNK = 512 }; /* tokens of a prompt at once */
 
-/* What the command line says: [MODEL] [--quantization Q] [--context N,N..] [--steps N] [--layer N] [--stage S]. */
+/* What the command line says: [MODEL] [--quantization Q] [--context N,N..] [--steps N] [--layer N] [--stage S] [--chunk N]. */
 struct steps_options {
     const char *model; /* as quire takes it, or "tiny"; NULL: none was named */
     const char *quantization, *stage;
     int context[QR_DECODE_TOKENS], n_seq; /* tokens before the first step, of each sequence */
     int steps, layer;                     /* layer -1: none was named */
+    int chunk;                            /* tokens of a prompt at once; 0: STEPS_CHUNK */
 };
 /* Starts from what *options says. Ends the program with a sentence where an argument is none of these. */
 void steps_parse(int argc, char **argv, const char *usage, struct steps_options *options);
