@@ -98,17 +98,18 @@ template <bool PACKED> struct fetch {
 
     static __device__ inline bool test(uint32_t barrier, uint32_t parity)
     {
-        uint32_t is;
-#ifdef QR_DECODE_DEBUG // racecheck seems to take all lanes to look at the first one's barrier
-        is = 0;
+        uint32_t is = 0;
+#ifdef QR_DECODE_DEBUG // lane by lane, and by the instruction that the tools know best
 #pragma unroll 1
         for (unsigned i = 0; i < 32; i++)
             if (i == threadIdx.x % 32)
+                is = barrier_passed_at(barrier, parity);
+#else
+        asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared.b64 p,[%1],%2;\nselp.u32 %0,1,0,p;\n}"
+                     : "=r"(is)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
 #endif
-                asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared.b64 p,[%1],%2;\nselp.u32 %0,1,0,p;\n}"
-                             : "=r"(is)
-                             : "r"(barrier), "r"(parity)
-                             : "memory");
         return is;
     }
     static __device__ inline void copy(uint32_t to, const char *from, uint32_t bytes, uint32_t b, uint64_t policy)

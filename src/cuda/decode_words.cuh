@@ -84,14 +84,18 @@ static __device__ inline void await_words(uint4 (&w)[N], unsigned need, uint32_t
 }
 
 #if __CUDA_ARCH__ >= 900
-static __device__ inline bool barrier_passed(uint64_t *b, uint32_t parity)
+static __device__ inline bool barrier_passed_at(uint32_t b, uint32_t parity)
 {
     uint32_t r;
     asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p,[%1],%2;\nselp.u32 %0,1,0,p;\n}"
                  : "=r"(r)
-                 : "r"(shared_u32(b)), "r"(parity)
+                 : "r"(b), "r"(parity)
                  : "memory");
     return r;
+}
+static __device__ inline bool barrier_passed(uint64_t *b, uint32_t parity)
+{
+    return barrier_passed_at(shared_u32(b), parity);
 }
 static __device__ inline bool barrier_test(uint64_t *b, uint32_t parity)
 {
