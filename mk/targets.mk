@@ -111,7 +111,7 @@ CHECK_OBJ := $(patsubst tests/cuda/%.cu,$(B)/testobj/cuda/%.cu.o,$(wildcard test
 cuda-check:
 	@$(if $(NVCC),$(MAKE) --no-print-directory ROOT=$(CHECK_ROOT) CUDA_ARCH="80 90a" cuda-objects,\
 	echo "cuda-check: no nvcc here, nothing compiled")
-cuda-objects: $(call lib,cuda) $(CHECK_OBJ) $(B)/on_cpu/quant
+cuda-objects: $(call lib,cuda) $(CHECK_OBJ) $(B)/on_cpu/quant $(B)/gpu/decode_stages $(B)/gpu/decode_profile
 	@$(B)/on_cpu/quant
 # Kernels without a GPU: tests/cuda/on_cpu stands in front of two headers of theirs.
 ON_CPU_CXX := $(CXX) -x c++ -std=c++17 -g -O1 -fsanitize=address -Wno-attributes -Itests/cuda/on_cpu -Isrc -Iinclude $(CUDA_INCLUDE) -pthread
@@ -153,11 +153,16 @@ gpu-profile: $(B)/gpu/decode_profile
 	$(B)/gpu/decode_profile $(GPU_MODEL)
 	$(B)/gpu/decode_profile $(GPU_MODEL) --quantization fp8
 
-# The persistent kernel under each tool: a tiny model, one sequence and two, a context of one cut of attention and of two.
+# The persistent kernel under each tool: one sequence and several, contexts of one cut of attention, of two and of many, packed weights.
+# racecheck is printed and never fails: docs/KERNELS.md says what it takes for a race here and why. It knows the small kernels of few
+# tokens (--chunk), not linear_cluster.cuh's.
 SANITIZER ?= $(firstword $(wildcard $(CUDA_ROOT)/bin/compute-sanitizer) compute-sanitizer)
 gpu-sanitize: $(B)/gpu/decode_stages
-	@for t in memcheck initcheck racecheck; do for c in 20 270,9; do echo "$$t, context $$c"; \
-	    $(SANITIZER) --tool $$t --error-exitcode 1 $(B)/gpu/decode_stages tiny --context $$c --steps 2 --stage logits || exit 1; done; done
+	@for t in memcheck initcheck; do for c in 20 270,9 3200,9 "270,9 --quantization fp8"; do echo "$$t, context $$c"; \
+	    $(SANITIZER) --tool $$t --error-exitcode 1 $< tiny --context $$c --steps 2 --stage logits || exit 1; done; done
+	@for c in 6 270,7; do echo "racecheck, context $$c"; \
+	    $(SANITIZER) --tool racecheck --racecheck-report analysis --kernel-name kns=decode_step $< tiny --context $$c --chunk 8 --stage logits; done
+
 gpu-bench: $(B)/quire
 	$(B)/quire version
 	$(B)/quire bench latency $(GPU_MODEL) --device cuda
