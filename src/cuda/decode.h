@@ -24,7 +24,8 @@ enum {
     QR_DECODE_LAYERS = 64, /* at most */
     QR_DECODE_COPIES =
         2, /* of x, as words: every block reads all of it at once, and 96 lines are too few places for that */
-    QR_DECODE_CUT_UNITS = 16 /* units of attention of a block, at most */
+    QR_DECODE_CUT_UNITS = 16, /* units of attention of a block, at most */
+    QR_DECODE_SETS = 4        /* of words without a tag */
 };
 enum qr_decode_stage { QR_DECODE_QKV, QR_DECODE_O, QR_DECODE_UP, QR_DECODE_DOWN, QR_DECODE_HEAD, QR_DECODE_STAGES };
 
@@ -78,6 +79,13 @@ struct qr_decode_words {
     uint64_t zero; /* words */
 };
 
+/* Of several sequences with weights in bf16, without a tag (decode_many.cuh): four sets in turn by layer. */
+struct qr_decode_many {
+    uint64_t x_mid, x_next, y, act; /* words of 16 bytes in a set */
+    uint64_t set;
+    uint32_t first; /* the set of this step's layer 0 */
+};
+
 struct qr_decode_args {
     const struct qr_decode_layer *layer;
     const struct qr_decode_share *share;
@@ -109,6 +117,8 @@ struct qr_decode_args {
     int32_t last;       /* -DQR_DECODE_DEBUG: the exchange behind which it ends, layer * QR_DECODE_EXCHANGES + which */
     long long *profile; /* [n_block][QR_DECODE_WARPS][QR_DECODE_MARKS] cycles, or NULL: when each warp was where */
     int32_t profile_layer; /* in this layer */
+    void *many_words;
+    struct qr_decode_many many;
 };
 
 /* What blocks hand one another in a layer, in this order. x of layer n_layer is the result; what comes behind it are the logits. */

@@ -73,10 +73,13 @@ static __device__ __forceinline__ void add_strips(const decode_block &d, int lay
     }
 }
 
-template <int HEAD_DIM, bool PACKED, bool LONG>
+template <int HEAD_DIM, bool PACKED, bool LONG, bool MANY>
 static __device__ __forceinline__ void run_add(const decode_block &d, decode_shared<HEAD_DIM> &s)
 {
-    put_embedded<PACKED>(d);
+    if constexpr (MANY)
+        put_embedded_many(d);
+    else
+        put_embedded<PACKED>(d);
     for (int turn = 0; turn < 3 * d.p.n_layer; turn++) {
         const int l = turn / 3, stage = turn % 3 == 0 ? QR_DECODE_QKV : turn % 3 == 1 ? QR_DECODE_O : QR_DECODE_DOWN;
         const bool qkv = stage == QR_DECODE_QKV, o = stage == QR_DECODE_O;
@@ -86,17 +89,16 @@ static __device__ __forceinline__ void run_add(const decode_block &d, decode_sha
         if (DEBUGGED && !qkv)
             meet_stage();
         if (o && LONG)
-            merge_many<HEAD_DIM>(&d.p, &s, l, 1);
+            merge_many<HEAD_DIM, MANY>(&d.p, &s, l, 1);
         else if (o)
-            merge_all<HEAD_DIM>(d, l);
+            merge_all<HEAD_DIM, MANY>(d, l);
         if (o && is_behind_last(d.p, l, QR_DECODE_GIVES_X_MID))
             break;
-        if (d.r.s->units[stage])
-            add_strips(d, l, stage,
-                       d.vector(qkv ? w.bias_qkv
-                                : o ? w.bias_o
-                                    : w.bias_down),
-                       qkv ? nullptr : d.kept_of(stage),
+        const float *bias = d.vector(qkv ? w.bias_qkv : o ? w.bias_o : w.bias_down);
+        if (MANY && d.r.s->units[stage])
+            add_many(d, l, stage, bias, qkv ? nullptr : d.kept_of(stage));
+        else if (d.r.s->units[stage])
+            add_strips(d, l, stage, bias, qkv ? nullptr : d.kept_of(stage),
                        o || qkv ? d.words(l, qkv ? d.p.at.qkv : d.p.at.x_mid) : d.words(l + 1, d.p.at.x_next),
                        d.tag(o || qkv ? l : l + 1));
     }

@@ -4,6 +4,7 @@
 // A warp of 8 has two pages of keys for the scores and a tile of 16 d for the sums.
 #pragma once
 #include "cuda/decode_heads.cuh"
+#include "cuda/decode_many.cuh"
 
 #if __CUDA_ARCH__ >= 900
 // Words of y: 4 neighbouring k of o. Lanes hold d g (o[0], o[1]) and g + 8 (o[2], o[3]) of a tile of 16 for heads 2t and 2t + 1.
@@ -150,7 +151,7 @@ static __device__ __forceinline__ void put_cut(const decode_block &d, int layer,
 }
 
 // Unit u. By all warps that multiply.
-template <int HEAD_DIM>
+template <int HEAD_DIM, bool MANY>
 static __device__ __forceinline__ void attend(decode_block &d, const decode_shared<HEAD_DIM> &s, int layer, int u,
                                               bool first)
 {
@@ -198,7 +199,10 @@ static __device__ __forceinline__ void attend(decode_block &d, const decode_shar
         d.mark(layer, QR_DECODE_AT_VALUES);
         float l[2] = {sum_l[0], sum_l[1]};
         if (c.n_cut == 1) {
-            put_result(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, l);
+            if constexpr (MANY)
+                put_result_many(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, l);
+            else
+                put_result(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, l);
         } else {
             uint4 *to = d.words(layer, d.p.at.cut) + ((size_t)u * TILES + d.warp) * 64 + d.lane;
             put_word(to, o[0], o[1], d.tag(layer));
@@ -213,7 +217,7 @@ static __device__ __forceinline__ void attend(decode_block &d, const decode_shar
 }
 
 // A tile of 16 d of a KV head of a sequence of n cuts, from unit u on: merged from left to right. By one warp.
-template <int HEAD_DIM>
+template <int HEAD_DIM, bool MANY>
 static __device__ __forceinline__ void merge_cuts(const decode_block &d, int layer, int token, int h, int tile, int u,
                                                   int n_cut)
 {
@@ -250,11 +254,14 @@ static __device__ __forceinline__ void merge_cuts(const decode_block &d, int lay
             }
         }
     }
-    put_result(d, layer, token, h, tile, HEAD_DIM, o, l);
+    if constexpr (MANY)
+        put_result_many(d, layer, token, h, tile, HEAD_DIM, o, l);
+    else
+        put_result(d, layer, token, h, tile, HEAD_DIM, o, l);
 }
 
 // Those of the block's share: every tile of every KV head of every sequence of more than one cut, in turn by blocks.
-template <int HEAD_DIM> static __device__ __forceinline__ void merge_all(const decode_block &d, int layer)
+template <int HEAD_DIM, bool MANY> static __device__ __forceinline__ void merge_all(const decode_block &d, int layer)
 {
     constexpr int TILES = HEAD_DIM / 16;
     int each = d.p.n_kv_head * TILES;
@@ -264,7 +271,7 @@ template <int HEAD_DIM> static __device__ __forceinline__ void merge_all(const d
             u += (d.p.position[b] / QR_CU_CUT + 1) * d.p.n_kv_head;
         int n_cut = d.p.position[token] / QR_CU_CUT + 1;
         if (n_cut > 1)
-            merge_cuts<HEAD_DIM>(d, layer, token, h, i % TILES, u + h * n_cut, n_cut);
+            merge_cuts<HEAD_DIM, MANY>(d, layer, token, h, i % TILES, u + h * n_cut, n_cut);
     }
 }
 #endif

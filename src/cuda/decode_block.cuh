@@ -51,6 +51,11 @@ struct decode_block {
         for (int i = 0; i < QR_DECODE_COPIES; i++)
             put_word(to + i * x_copy(), x, y, tag);
     }
+    // Those of decode_many.cuh.
+    __device__ inline uint4 *many(int layer, uint64_t at) const
+    {
+        return (uint4 *)p.many_words + (p.many.first + layer) % QR_DECODE_SETS * p.many.set + at;
+    }
     __device__ inline uint32_t tag(int layer) const
     {
         return p.tag + layer;

@@ -247,7 +247,7 @@ static __device__ inline void give_back_values(const decode_block &d, ring_place
         barrier_arrive(&d.r.s->empty[behind(d.r, at, threadIdx.x).slot]);
 }
 
-template <int HEAD_DIM>
+template <int HEAD_DIM, bool MANY>
 static __device__ __forceinline__ void sum_cuts(decode_block &d, const decode_shared<HEAD_DIM> &s,
                                                 cuts_shared<HEAD_DIM> &a, int layer, int n)
 {
@@ -277,7 +277,10 @@ static __device__ __forceinline__ void sum_cuts(decode_block &d, const decode_sh
             d.mark(layer, QR_DECODE_AT_VALUES);
             const float sums[2] = {l[0], l[1]};
             if (c.n_cut == 1) {
-                put_result(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, sums);
+                if constexpr (MANY)
+                    put_result_many(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, sums);
+                else
+                    put_result(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, sums);
             } else {
                 const int unit = d.r.s->share.unit[u - 1];
                 put_cut<HEAD_DIM>(d, layer, unit, o);
@@ -293,7 +296,7 @@ static __device__ __forceinline__ void sum_cuts(decode_block &d, const decode_sh
 }
 
 // All of the block's units. By all warps that multiply.
-template <int HEAD_DIM>
+template <int HEAD_DIM, bool MANY>
 static __device__ __forceinline__ void attend_cuts(decode_block &d, const decode_shared<HEAD_DIM> &s, int layer)
 {
     cuts_shared<HEAD_DIM> &a = *(cuts_shared<HEAD_DIM> *)d.staged;
@@ -301,7 +304,7 @@ static __device__ __forceinline__ void attend_cuts(decode_block &d, const decode
     if (n == 0)
         return;
     if (d.warp < SUM_WARPS)
-        sum_cuts<HEAD_DIM>(d, s, a, layer, n);
+        sum_cuts<HEAD_DIM, MANY>(d, s, a, layer, n);
     else
         score_cuts<HEAD_DIM>(d, s, a, layer, n);
     meet_math(); // what lies here is o's from now on

@@ -3,15 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOM      (227 * 1024) /* shared memory of a block on compute capability 9.0 */
-#define SLOT      (QR_DECODE_PIECE * 512)
-#define MAX_UNITS 1024 /* of attention in a step */
-#define MIN_SLOTS 16
-#define MAX_SLOTS 32
-#define FEW       3  /* sequences up to which it is faster than graphs: docs/KERNELS.md */
-#define MANY_CUTS 12 /* of a sequence: from here on merging all at once is faster, docs/KERNELS.md */
-#define N_SHARE   (QR_MAX_AHEAD + 2)
-#define MAX_SM    1024
+#define ROOM       (227 * 1024) /* shared memory of a block on compute capability 9.0 */
+#define SLOT       (QR_DECODE_PIECE * 512)
+#define MAX_UNITS  1024 /* of attention in a step */
+#define MIN_SLOTS  16
+#define MAX_SLOTS  32
+#define FEW        8  /* sequences up to which it is faster than graphs, with weights in bf16: docs/KERNELS.md */
+#define FEW_PACKED 3  /* with quantised ones */
+#define MANY_CUTS  12 /* of a sequence: from here on merging all at once is faster, docs/KERNELS.md */
+#define N_SHARE    (QR_MAX_AHEAD + 2)
+#define MAX_SM     1024
 
 /* Some matrix is quantised: the kernel then counts places in smaller steps than tiles. */
 static bool is_packed(const struct qr_cuda_sizes *sizes)
@@ -104,6 +105,30 @@ static void lay_out_words(struct qr_decode_args *a, int head_dim, int max_units)
     a->at.set = at;
 }
 
+/* The same of decode_many.cuh. */
+static void lay_out_many(struct qr_decode_args *a)
+{
+    const uint64_t n = QR_DECODE_TOKENS;
+    uint64_t at = 0;
+    if (a->packed)
+        return;
+    a->many.x_mid = put(&at, n * (uint64_t)a->n_embd / 4);
+    a->many.x_next = put(&at, n * (uint64_t)a->n_embd / 4);
+    a->many.y = put(&at, n * (uint64_t)a->matrix[QR_DECODE_O].k16 * 2);
+    a->many.act = put(&at, n * (uint64_t)a->matrix[QR_DECODE_DOWN].k16 * 2);
+    a->many.set = at;
+}
+
+static uint64_t word_bytes(const struct qr_decode_args *a)
+{
+    return a->at.set * 2 * 16;
+}
+
+static uint64_t many_bytes(const struct qr_decode_args *a)
+{
+    return a->many.set * QR_DECODE_SETS * 16;
+}
+
 /* What the sizes of words and shares need. */
 static void fill_sizes(const struct qr_cuda_exec *exec, const struct qr_decode_plan *p, struct qr_decode_args *a)
 {
@@ -170,8 +195,9 @@ static enum qr_status allocate(struct qr_cuda_exec *exec, struct qr_cuda_decode 
     struct qr_decode_args *a = &d->args;
     size_t layers = (size_t)p->n_layer * sizeof(struct qr_decode_layer),
            shares = (size_t)a->n_block * sizeof *d->share[0];
-    size_t words = (size_t)a->at.set * 2 * 16, at_share = (words + 255) / 256 * 256;
-    size_t at_layer = at_share + (shares + 255) / 256 * 256, total = at_layer + layers;
+    size_t words = (size_t)word_bytes(a), at_share = (words + 255) / 256 * 256;
+    size_t at_layer = at_share + (shares + 255) / 256 * 256, at_many = (at_layer + layers + 255) / 256 * 256;
+    size_t total = at_many + (size_t)many_bytes(a);
     struct qr_decode_layer *layer = calloc((size_t)p->n_layer, sizeof *layer);
     if (!layer)
         return qr_fail(err, QR_NOMEM, "out of memory for %d layers", p->n_layer);
@@ -179,6 +205,8 @@ static enum qr_status allocate(struct qr_cuda_exec *exec, struct qr_cuda_decode 
     cudaError_t e = cudaMalloc((void **)&d->memory, total);
     if (e == cudaSuccess)
         e = cudaMemset(d->memory, 0, at_share); /* tags begin at 1 */
+    if (e == cudaSuccess)
+        e = cudaMemset(d->memory + at_many, 0xFF, (size_t)many_bytes(a)); /* nothing is there yet */
     if (e == cudaSuccess)
         e = cudaMemcpy(d->memory + at_layer, layer, layers, cudaMemcpyHostToDevice);
     for (int i = 0; i < N_SHARE && e == cudaSuccess; i++)
@@ -190,6 +218,7 @@ static enum qr_status allocate(struct qr_cuda_exec *exec, struct qr_cuda_decode 
     memset(d->status, 0, 64);
     d->share_device = (struct qr_decode_share *)(void *)(d->memory + at_share);
     a->words = d->memory;
+    a->many_words = d->memory + at_many;
     a->share = d->share_device;
     a->layer = (const struct qr_decode_layer *)(const void *)(d->memory + at_layer);
     return QR_OK;
@@ -224,6 +253,7 @@ static enum qr_status prepare(struct qr_cuda_exec *exec, struct qr_cuda_decode *
     d->max_units = units_at_most(exec);
     qr_decode_size(&d->args, exec->on.n_sm);
     lay_out_words(&d->args, d->head_dim, d->max_units);
+    lay_out_many(&d->args);
     for (d->args.n_token = d->few; !leaves_slots(d); d->args.n_token = --d->few)
         if (d->few == 1)
             return qr_fail(err, QR_UNSUPPORTED, "activations that leave no room for weights in shared memory");
@@ -243,7 +273,8 @@ uint64_t qr_cuda_decode_bytes(const struct qr_plan *plan, const struct qr_exec_l
         return 0;
     fill_sizes(&exec, &p, &a);
     lay_out_words(&a, (int)plan->head_dim, units_at_most(&exec));
-    return a.at.set * 2 * 16 + MAX_SM * sizeof(struct qr_decode_share) +
+    lay_out_many(&a);
+    return word_bytes(&a) + many_bytes(&a) + MAX_SM * sizeof(struct qr_decode_share) +
            (uint64_t)p.n_layer * sizeof(struct qr_decode_layer) + 4096;
 }
 
@@ -253,7 +284,8 @@ enum qr_status qr_cuda_decode_create(struct qr_cuda_exec *exec, struct qr_err *e
     if (!exec->decode)
         return qr_fail(err, QR_NOMEM, "out of memory for the decode kernel");
     exec->decode->tag = 1;
-    exec->decode->few = exec->few <= 0 ? FEW : exec->few < QR_DECODE_TOKENS ? exec->few : QR_DECODE_TOKENS;
+    int few = is_packed(&exec->sizes) ? FEW_PACKED : FEW;
+    exec->decode->few = exec->few <= 0 ? few : exec->few < QR_DECODE_TOKENS ? exec->few : QR_DECODE_TOKENS;
     enum qr_status status = prepare(exec, exec->decode, &exec->no_decode);
     if (status == QR_OK)
         return QR_OK;
@@ -349,6 +381,8 @@ enum qr_status qr_cuda_decode_launch(struct qr_cuda_exec *exec, const struct qr_
     a.status = d->status + slot;
     a.tag = d->tag;
     d->tag += (uint32_t)a.n_layer + 1;
+    if (a.n_token > 1 && !a.packed)
+        d->args.many.first = (d->args.many.first + (uint32_t)a.n_layer + 1) % QR_DECODE_SETS;
     int beside = qr_cu_decode_shared(&a, d->head_dim);
     a.n_slot = (ROOM - beside) / SLOT < MAX_SLOTS ? (ROOM - beside) / SLOT : MAX_SLOTS;
     exec->n_launch++;

@@ -5,7 +5,7 @@
 // cuts, two d each; the chain goes on from them to the next ones. Where a maximum stays, 2^0 = 1 leaves the old value as it is.
 #pragma once
 #include "cuda/attention.cuh"
-#include "cuda/decode_block.cuh"
+#include "cuda/decode_many.cuh"
 
 #if __CUDA_ARCH__ >= 900
 constexpr int MERGE_EACH = 10; // cuts of a lane
@@ -97,7 +97,7 @@ template <int LANES> struct merge_lane {
 };
 
 // Words [merge_words_of item, + merge_words_of) of a token's y. By one warp.
-template <int HEAD_DIM, int LANES>
+template <int HEAD_DIM, int LANES, bool MANY>
 static __device__ __forceinline__ void merge_words(const decode_block &d, int layer, int token, int n_cut, int before,
                                                    int item)
 {
@@ -133,7 +133,12 @@ static __device__ __forceinline__ void merge_words(const decode_block &d, int la
     const float inverse = __frcp_rn(l);
     const uint32_t pair = pack_bf16(__fmul_rn(o[0], inverse), __fmul_rn(o[1], inverse)),
                    next = __shfl_down_sync(~0u, pair, 1);
-    if (d.lane < LANES && d.lane % 2 == 0)
+    if constexpr (MANY) { // a register of the B operand
+        const int k = (item * LANES + d.lane) * 2;
+        if (d.lane < LANES)
+            ((volatile uint32_t *)token_word_of(d.many(layer, d.p.many.y), k / 16, token,
+                                                k % 8 / 2))[k / 16 % 2 * 2 + k / 8 % 2] = pair;
+    } else if (d.lane < LANES && d.lane % 2 == 0)
         put_word(d.words(layer, d.p.at.y) + token * d.p.matrix[QR_DECODE_O].k16 * 4 + item * WORDS + d.lane / 2, pair,
                  next, d.tag(layer));
     d.mark(layer, QR_DECODE_AT_MERGED);
@@ -142,7 +147,7 @@ static __device__ __forceinline__ void merge_words(const decode_block &d, int la
 // The block's part of them, of each sequence of more than one cut. By two warps, of which this one is the `which`-th.
 //
 // Called, not inlined: what it has in common with the rest would be kept in registers for all of the kernel, and the rest has none left.
-template <int HEAD_DIM>
+template <int HEAD_DIM, bool MANY>
 static __device__ __noinline__ void merge_many(const qr_decode_args *p, decode_shared<HEAD_DIM> *s, int layer,
                                                int which)
 {
@@ -157,19 +162,19 @@ static __device__ __noinline__ void merge_many(const qr_decode_args *p, decode_s
         const int items = d.p.matrix[QR_DECODE_O].k16 * 4 / (many ? merge_words_of<2> : merge_words_of<4>);
         for (; at < items; at += gridDim.x * 2)
             if (many)
-                merge_words<HEAD_DIM, 2>(d, layer, token, n_cut, before, at);
+                merge_words<HEAD_DIM, 2, MANY>(d, layer, token, n_cut, before, at);
             else if (n_cut > 1)
-                merge_words<HEAD_DIM, 4>(d, layer, token, n_cut, before, at);
+                merge_words<HEAD_DIM, 4, MANY>(d, layer, token, n_cut, before, at);
         at -= items;
         before += n_cut * d.p.n_kv_head;
     }
 }
 
 // What the warp does that does nothing else.
-template <int HEAD_DIM>
+template <int HEAD_DIM, bool MANY>
 static __device__ __forceinline__ void run_merge(const qr_decode_args &p, decode_shared<HEAD_DIM> &s)
 {
     for (int layer = 0; layer < p.n_layer && !is_behind_last(p, layer, QR_DECODE_GIVES_Y); layer++)
-        merge_many<HEAD_DIM>(&p, &s, layer, 0);
+        merge_many<HEAD_DIM, MANY>(&p, &s, layer, 0);
 }
 #endif

@@ -73,7 +73,8 @@ static __device__ inline void put_logits(const decode_block &d, int unit, const 
 
 // A stage's units, a warp each. All stages pass here, so that there is one loop of products: what differs from stage to stage is
 // small, and code that runs once a layer comes from L2.
-template <bool PACKED> static __device__ __forceinline__ void run_units(decode_block &d, int layer, int stage)
+template <bool PACKED, bool MANY>
+static __device__ __forceinline__ void run_units(decode_block &d, int layer, int stage)
 {
     const qr_decode_matrix &m = d.p.matrix[stage];
     const bool whole = stage == QR_DECODE_UP || stage == QR_DECODE_HEAD,
@@ -86,10 +87,18 @@ template <bool PACKED> static __device__ __forceinline__ void run_units(decode_b
             const int cut = first ? unit % m.cuts : d.r.s->cut_of[stage][d.warp];
             const uint32_t *x = whole || staged ? d.x : d.x + cut * m.chain * d.n_token * 8;
             float sum[4];
-            if (staged)
+            if (!MANY && staged)
                 x = stage_chain(d, layer, stage, cut);
             const ring_place at = behind(d.r, d.base, d.warp);
-            if constexpr (PACKED)
+            if constexpr (MANY) {
+                if (staged) {
+                    const bool o = stage == QR_DECODE_O;
+                    word_math{d, layer, o ? QR_DECODE_AT_Y : QR_DECODE_AT_ACT}.run(
+                        d.many(layer, o ? d.p.many.y : d.p.many.act) + cut * tiles / 2 * word_math::NEXT, tiles / 2, at,
+                        side, sum);
+                } else
+                    pair_math{d.r, d.lane}.run(d.x, d.n_token, whole ? 0 : cut * tiles, at, side, tiles, m.chain, sum);
+            } else if constexpr (PACKED)
                 run_quads(d.r, d.lane, x, d.n_token, m, at, side, whole ? 0 : cut * tiles / 4, tiles / 4, sum);
             else
                 unit_math{d.r, d.lane, x, d.n_token}.run(at, side, tiles, m.chain, sum);
@@ -105,8 +114,12 @@ template <bool PACKED> static __device__ __forceinline__ void run_units(decode_b
                 if (d.warp % 2)
                     d.put_sum(d.sums_of(stage), unit, sum);
                 meet(FIRST_PAIR + d.warp / 2, 64);
-                if (d.warp % 2 == 0)
-                    put_gated(d, layer, unit, sum);
+                if (d.warp % 2 == 0) {
+                    if constexpr (MANY)
+                        put_gated_many(d, layer, unit, sum);
+                    else
+                        put_gated(d, layer, unit, sum);
+                }
                 d.mark(layer, QR_DECODE_AT_GATED);
             }
         }
@@ -135,7 +148,7 @@ template <bool LONG> static __device__ __forceinline__ void end_debugged(ring_sh
         poke(s.until.ended, 1);
 }
 
-template <int HEAD_DIM, bool PACKED, bool LONG>
+template <int HEAD_DIM, bool PACKED, bool LONG, bool MANY>
 static __device__ __forceinline__ void run_math(decode_block &d, decode_shared<HEAD_DIM> &s)
 {
     const qr_decode_share &share = s.ring.share;
@@ -147,9 +160,9 @@ static __device__ __forceinline__ void run_math(decode_block &d, decode_shared<H
         if (stage == QR_DECODE_O || stage == QR_DECODE_DOWN) {
             meet_stage(); // sums and tokens of the stage before lie where this one's will
             if (LONG && stage == QR_DECODE_O)
-                attend_cuts<HEAD_DIM>(d, s, l);
+                attend_cuts<HEAD_DIM, MANY>(d, s, l);
             for (int u = cuts[0]; !LONG && stage == QR_DECODE_O && u < cuts[1]; u++)
-                attend<HEAD_DIM>(d, s, l, u, u == cuts[0]);
+                attend<HEAD_DIM, MANY>(d, s, l, u, u == cuts[0]);
             if (stage == QR_DECODE_O && is_behind_last(d.p, l, QR_DECODE_GIVES_X_MID))
                 break;
         } else {
@@ -157,11 +170,18 @@ static __device__ __forceinline__ void run_math(decode_block &d, decode_shared<H
             const float *scale = stage == QR_DECODE_HEAD
                                      ? d.p.norm_out
                                      : d.p.vectors + (up ? d.layer(l).norm_mlp : d.layer(l).norm_attention);
-            stage_norm(d, s.part, d.words(l, up ? d.p.at.x_mid : d.p.at.x_next), l, scale,
-                       share.strip[up ? QR_DECODE_DOWN : QR_DECODE_O], d.kept_of(up ? QR_DECODE_DOWN : QR_DECODE_O),
-                       up ? QR_DECODE_AT_X_MID : QR_DECODE_AT_X);
+            const int *keep = share.strip[up ? QR_DECODE_DOWN : QR_DECODE_O];
+            float *kept = d.kept_of(up ? QR_DECODE_DOWN : QR_DECODE_O);
+            const int mark = up ? QR_DECODE_AT_X_MID : QR_DECODE_AT_X;
+            if constexpr (MANY) {
+                stage_many(d, s.part, d.many(l, up ? d.p.many.x_mid : d.p.many.x_next), l, scale, keep, kept, mark);
+                if (!up)
+                    clear_words(d, l);
+            } else {
+                stage_norm(d, s.part, d.words(l, up ? d.p.at.x_mid : d.p.at.x_next), l, scale, keep, kept, mark);
+            }
         }
-        run_units<PACKED>(d, l, stage);
+        run_units<PACKED, MANY>(d, l, stage);
     }
 }
 #endif
@@ -170,19 +190,31 @@ static __host__ __device__ inline int align_to(int n, int to)
 {
     return (n + to - 1) / to * to;
 }
-// Bytes before the ring, then behind it: tokens of the norm, tokens of attention or the MLP, units' sums, and x of the block's strips.
+// Bytes before the ring, then behind it: tokens of the norm, tokens of attention or the MLP, units' sums, and x of the block's strips. With
+// decode_many.cuh attention lies where the norm's tokens do, and there are none of the MLP.
 template <int HEAD_DIM> static __host__ __device__ constexpr int fixed_bytes()
 {
     return (sizeof(decode_shared<HEAD_DIM>) + 127) / 128 * 128;
 }
-static __host__ __device__ inline int norm_bytes(const qr_decode_args &p)
+static __host__ __device__ inline bool is_many(const qr_decode_args &p)
 {
-    return align_to(p.n_embd * p.n_token * 2, 128);
+    return p.n_token > 1 && !p.packed;
+}
+template <int HEAD_DIM> static __host__ __device__ inline int attention_bytes(const qr_decode_args &p)
+{
+    return p.is_long ? sizeof(cuts_shared<HEAD_DIM>) : sizeof(attention_shared<HEAD_DIM>);
+}
+template <int HEAD_DIM> static __host__ __device__ inline int norm_bytes(const qr_decode_args &p)
+{
+    const int n = p.n_embd * (is_many(p) ? p.n_token + p.n_token % 2 : p.n_token) * 2,
+              attention = is_many(p) ? attention_bytes<HEAD_DIM>(p) : 0;
+    return align_to(n > attention ? n : attention, 128);
 }
 template <int HEAD_DIM> static __host__ __device__ inline int staged_bytes(const qr_decode_args &p)
 {
-    int n = p.stage_k * p.n_token * 2,
-        attention = p.is_long ? sizeof(cuts_shared<HEAD_DIM>) : sizeof(attention_shared<HEAD_DIM>);
+    if (is_many(p))
+        return 0;
+    int n = p.stage_k * p.n_token * 2, attention = attention_bytes<HEAD_DIM>(p);
     return align_to(n > attention ? n : attention, 128);
 }
 static __host__ __device__ inline int sum_bytes(const qr_decode_args &p)
@@ -195,7 +227,8 @@ static __host__ __device__ inline int kept_bytes(const qr_decode_args &p)
 }
 template <int HEAD_DIM> static int shared_bytes(const qr_decode_args &p)
 {
-    return fixed_bytes<HEAD_DIM>() + norm_bytes(p) + staged_bytes<HEAD_DIM>(p) + sum_bytes(p) + 2 * kept_bytes(p);
+    return fixed_bytes<HEAD_DIM>() + norm_bytes<HEAD_DIM>(p) + staged_bytes<HEAD_DIM>(p) + sum_bytes(p) +
+           2 * kept_bytes(p);
 }
 
 // ONE: there is one token, which saves much of the arithmetic on addresses. PACKED: some matrices are quantised. LONG: there
@@ -205,10 +238,12 @@ static __global__ void __launch_bounds__(LONG ? LONG_THREADS : BLOCK_THREADS, 1)
     decode_step(const __grid_constant__ qr_decode_args p)
 {
 #if __CUDA_ARCH__ >= 900
+    constexpr bool MANY = !ONE && !PACKED;
     extern __shared__ __align__(1024) char memory[];
     decode_shared<HEAD_DIM> &s = *(decode_shared<HEAD_DIM> *)memory;
-    char *slots = memory + fixed_bytes<HEAD_DIM>(), *x = slots + p.n_slot * SLOT, *staged = x + norm_bytes(p);
-    char *sums = staged + staged_bytes<HEAD_DIM>(p), *kept = sums + sum_bytes(p);
+    char *slots = memory + fixed_bytes<HEAD_DIM>(), *x = slots + p.n_slot * SLOT,
+         *staged = MANY ? x : x + norm_bytes<HEAD_DIM>(p);
+    char *sums = MANY ? x + norm_bytes<HEAD_DIM>(p) : staged + staged_bytes<HEAD_DIM>(p), *kept = sums + sum_bytes(p);
     ring_shared &r = s.ring;
     if (threadIdx.x == 0) {
         for (int i = 0; i < p.n_slot; i++) {
@@ -236,7 +271,7 @@ static __global__ void __launch_bounds__(LONG ? LONG_THREADS : BLOCK_THREADS, 1)
     __syncthreads();
     int lane; // kept, not asked for again and again in the loop of products
     asm volatile("mov.u32 %0,%%laneid;" : "=r"(lane));
-    if (LONG) // one that comes out of a shuffle ptxas keeps
+    if (LONG || MANY) // one that comes out of a shuffle ptxas keeps
         lane = __shfl_sync(~0u, lane, lane);
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     decode_block d{p,
@@ -256,11 +291,11 @@ static __global__ void __launch_bounds__(LONG ? LONG_THREADS : BLOCK_THREADS, 1)
     else if (warp == AHEAD_WARP)
         fetch<PACKED>{p, d.r, PAGE_TOKENS * HEAD_DIM * 2}.run_ahead();
     else if (warp == ADD_WARP)
-        run_add<HEAD_DIM, PACKED, LONG>(d, s);
+        run_add<HEAD_DIM, PACKED, LONG, MANY>(d, s);
     else if (LONG && warp == MERGE_WARP)
-        run_merge<HEAD_DIM>(p, s);
+        run_merge<HEAD_DIM, MANY>(p, s);
     else
-        run_math<HEAD_DIM, PACKED, LONG>(d, s);
+        run_math<HEAD_DIM, PACKED, LONG, MANY>(d, s);
     if (DEBUGGED && warp != FETCH_WARP && warp != AHEAD_WARP)
         end_debugged<LONG>(r);
 #endif

@@ -96,13 +96,14 @@ static void compare(const char *path, const int *length, int n_seq, int n_decode
  * of lengths. */
 static void compare_shapes(void **state, const char *shape, int n_head, int n_kv_head, int head_dim)
 {
-    static const int alone[] = {530}, some[] = {300, 21, 257, 64, 513, 18};
+    static const int alone[] = {530}, some[] = {300, 21, 257, 64, 513, 18, 130, 272};
     need_gpu();
     const char *path = tmp_path(state, "model.gguf");
     heads_write(shape, WIDTH, n_head, n_kv_head, head_dim, path);
     compare(path, alone, 1, 24);
-    for (int n = 2; n <= 6; n += 2)
+    for (int n = 2; n <= MOST; n += n == 2 ? 1 : 2) /* 2, 3, 5, 7 */
         compare(path, some, n, 12);
+    compare(path, some, MOST, 12);
 }
 
 static void heads_of_128(void **state)

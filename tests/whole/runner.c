@@ -91,9 +91,9 @@ int runner_add(struct runner *r, const int32_t *token, int n)
 /* The j-th block of sequence s: scattered, no two alike, so that a kernel which takes blocks as neighbours is found. */
 static int32_t block_of(int s, int j)
 {
-    return (s * TABLE_STRIDE + j) * 29 % N_BLOCK; /* 29 and 240 have no common factor */
+    return (s * TABLE_STRIDE + j) * 29 % N_BLOCK; /* 29 and 320 have no common factor */
 }
-_Static_assert(N_BLOCK == 240, "29 must have no common factor with it");
+_Static_assert(N_BLOCK == 320, "29 must have no common factor with it");
 
 /* Copies the rows that came back to where their sequences keep them. */
 static void keep_logits(struct runner *r, const struct qr_result *result, int n_row, const int *owner)

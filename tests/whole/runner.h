@@ -7,7 +7,7 @@
 #include "model/weights.h"
 #include "plan/exec.h"
 
-enum { RUNNER_MAX_LEN = 640, RUNNER_MAX_SEQ = 6, RUNNER_MAX_TOKEN = 256 };
+enum { RUNNER_MAX_LEN = 640, RUNNER_MAX_SEQ = 8, RUNNER_MAX_TOKEN = 256 };
 
 struct model {
     struct qr_source *source;

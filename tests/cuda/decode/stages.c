@@ -24,6 +24,12 @@ struct place {
     int copies;    /* of the words */
 };
 
+/* Several sequences, weights in bf16: words without a tag. */
+static bool is_many(const struct steps *s)
+{
+    return s->n_seq > 1 && !s->exec->decode->args.packed;
+}
+
 static struct place place_of(const struct steps *s, int layer, int exchange)
 {
     const struct qr_decode_plan *p = &s->found;
@@ -42,7 +48,7 @@ static struct place place_of(const struct steps *s, int layer, int exchange)
                           .value = is_bf16 ? -1 : value,
                           .cols = (int)s->plan->value[value].cols,
                           .word = words[exchange],
-                          .copies = is_x ? QR_DECODE_COPIES : 1};
+                          .copies = is_x && !is_many(s) ? QR_DECODE_COPIES : 1};
 }
 
 /* Bits of a place's numbers [n_seq, cols], 16 or 32 of each, as the plan's ops left them. malloc'ed. */
@@ -61,6 +67,33 @@ static uint32_t *bits_of_ops(const struct steps *s, const struct place *p)
     if (!bits)
         steps_fail("out of memory for %zu numbers", n);
     free(half);
+    return bits;
+}
+
+/* The same as blocks handed them out; the words' format is that of decode_many.cuh. Fails where a word has not come. */
+static uint32_t *bits_of_many(const struct steps *s, const struct place *p, int layer, int exchange)
+{
+    const struct qr_decode_args *a = &s->exec->decode->args;
+    const struct qr_decode_many *many = &a->many;
+    const uint32_t sets = QR_DECODE_SETS, ago = ((uint32_t)a->n_layer + 1) % sets; /* of the step before */
+    const uint64_t set = (many->first + sets - ago + (uint32_t)layer) % sets;
+    const uint64_t places[QR_DECODE_EXCHANGES] = {many->x_next, 0, many->y, many->x_mid, many->act};
+    const uint8_t *from = (const uint8_t *)a->many_words + (set * many->set + places[exchange]) * 16;
+    const bool is_bf16 = p->value < 0;
+    const size_t cols = (size_t)p->cols, n = (size_t)s->n_seq * cols;
+    const size_t n_word = is_bf16 ? (cols + 31) / 32 * QR_DECODE_TOKENS * 16 : n;
+    uint32_t *word = steps_fetch(from, n_word * sizeof *word), *bits = malloc(n * sizeof *bits);
+    if (!bits)
+        steps_fail("out of memory for %zu numbers", n);
+    for (size_t i = 0; i < n; i++) {
+        const size_t token = i / cols, c = i % cols, tile = c / 16, pair = c % 16 / 2;
+        const size_t at =
+            is_bf16 ? ((tile / 2 * QR_DECODE_TOKENS + token) * 4 + pair % 4) * 4 + tile % 2 * 2 + pair / 4 : i;
+        if (word[at] == UINT32_MAX)
+            steps_fail("layer %d, %s, token %zu, column %zu: nobody handed it out", layer, names[exchange], token, c);
+        bits[i] = is_bf16 ? word[at] >> c % 2 * 16 & 0xFFFF : word[at];
+    }
+    free(word);
     return bits;
 }
 
@@ -148,7 +181,8 @@ static size_t check_exchange(struct steps *s, int layer, int exchange)
     uint8_t *got_pages = pages ? pages_of(s, layer) : NULL;
     size_t n = 0;
     for (int copy = 0; copy < p.copies; copy++) {
-        uint32_t *got = bits_of_words(s, &p, layer, exchange, copy);
+        uint32_t *got = is_many(s) && exchange != QR_DECODE_GIVES_QKV ? bits_of_many(s, &p, layer, exchange)
+                                                                      : bits_of_words(s, &p, layer, exchange, copy);
         n += compare(got, want, s->n_seq, p.cols, p.value < 0, layer, names[exchange]);
         free(got);
     }
