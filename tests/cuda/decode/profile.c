@@ -23,6 +23,7 @@ static const struct {
     {QR_DECODE_AT_SCORES, "attention: scores"},
     {QR_DECODE_AT_WEIGHTS, "attention: weights"},
     {QR_DECODE_AT_VALUES, "attention: values"},
+    {QR_DECODE_AT_CUTS, "attention: cuts are there"},
     {QR_DECODE_AT_MERGED, "attention: cuts merged"},
     {QR_DECODE_AT_Y, "y is there"},
     {QR_DECODE_AT_O, "o: products"},
