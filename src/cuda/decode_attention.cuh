@@ -136,20 +136,6 @@ static __device__ __forceinline__ void weigh_pages(const decode_block &d, attent
     }
 }
 
-// A unit's tile as words for decode_merge.cuh: two neighbouring d of a head each, so that four of them are neighbours. Those of 16 d of a head are 8.
-template <int HEAD_DIM>
-static __device__ __forceinline__ void put_cut(const decode_block &d, int layer, int unit, const float (&o)[4])
-{
-    const int odd = d.g % 2;
-    uint4 *to = d.words(layer, d.p.at.cut) + ((size_t)unit * (HEAD_DIM / 16) + d.warp) * 64 + odd * 4 + d.g / 2;
-#pragma unroll
-    for (int i = 0; i < 2; i++) { // even g: d g, g + 1; odd: g + 7, g + 8
-        const float other = __shfl_xor_sync(~0u, odd ? o[i] : o[i + 2], 4);
-        if (2 * d.t + i < d.p.group)
-            put_word(to + (2 * d.t + i) * 8, odd ? other : o[i], odd ? o[i + 2] : other, d.tag(layer));
-    }
-}
-
 // Unit u. By all warps that multiply.
 template <int HEAD_DIM, bool MANY>
 static __device__ __forceinline__ void attend(decode_block &d, const decode_shared<HEAD_DIM> &s, int layer, int u,

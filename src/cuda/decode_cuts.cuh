@@ -127,7 +127,6 @@ static __device__ __forceinline__ void score_cuts(decode_block &d, const decode_
             meet(BARRIER_FREE + u % 2, MATH_THREADS);
         if (own) {
             head.put_here(d, a.head[SUM_WARPS], s.turn[c.b], layer, c, behind(d.r, pieces.k, pieces.n - 1));
-            head.end_here();
             __syncwarp();
         }
         if (has_first)
@@ -145,9 +144,9 @@ static __device__ __forceinline__ void score_cuts(decode_block &d, const decode_
         float x[4][4] = {};
         if (has_first)
             score_pieces<HEAD_DIM>(d, q, d.r.slot + first.slot * SLOT, d.r.slot + second.slot * SLOT, x);
-        if (has_first)
+        if (has_first && !own)
             give_back_slot(&d.r.s->empty[first.slot], d.lane);
-        if (has_second)
+        if (has_second && !own)
             give_back_slot(&d.r.s->empty[second.slot], d.lane);
 #pragma unroll
         for (int i = 0; i < 4; i++)
@@ -159,8 +158,14 @@ static __device__ __forceinline__ void score_cuts(decode_block &d, const decode_
         weigh_pieces<HEAD_DIM>(d, a, c, u % 2, page, x);
         pass(BARRIER_WEIGHTS + u % 2, MATH_THREADS);
         d.mark(layer, QR_DECODE_AT_WEIGHTS);
-        if (own)
+        if (own) { // late, as all wait for the weights
+            head.end_here();
+            if (has_first)
+                give_back_slot(&d.r.s->empty[first.slot], d.lane);
+            if (has_second)
+                give_back_slot(&d.r.s->empty[second.slot], d.lane);
             head.put_there(d, layer, c);
+        }
     }
 }
 
@@ -168,6 +173,7 @@ static __device__ __forceinline__ void score_cuts(decode_block &d, const decode_
 template <int HEAD_DIM>
 static __device__ __forceinline__ void put_own_v(const decode_block &d, int layer, const cut_unit &c, ring_place at)
 {
+    constexpr int NEXT_ROW = 4 * 8; // elements of a page from a d to the next one, if it is not the eighth
     const int token = c.position % PAGE_TOKENS, head = d.p.n_head + d.p.n_kv_head + c.h, slot = d.p.slot[c.b];
     const uint4 *from = d.words(layer, d.p.at.qkv) + c.b * d.p.matrix[QR_DECODE_QKV].strips * 8 +
                         head * (HEAD_DIM / 2) + d.warp * 8 + d.lane % 8;
@@ -177,26 +183,27 @@ static __device__ __forceinline__ void put_own_v(const decode_block &d, int laye
     uint16_t *here = (uint16_t *)(d.r.slot + at.slot * SLOT + (c.n_page - 1) % 2 * (SLOT / 2));
     uint16_t *there = (uint16_t *)(d.p.kv + ((uint64_t)layer * 2 + 1) * d.p.pool) +
                       ((size_t)max(slot, 0) / PAGE_TOKENS * d.p.n_kv_head + c.h) * PAGE_TOKENS * HEAD_DIM;
-    if (d.lane < 8) {
+    uint16_t v[2];
+    const int place = v_page_index(token, d.warp * 16 + d.lane % 8 * 2);
 #pragma unroll
-        for (int i = 0; i < 2; i++) { // as rope.cu: stale places of V must be finite
-            float v = __uint_as_float(i ? w[0].y : w[0].x);
-            v = v != v ? 0.0f : fminf(fmaxf(v, -3.3895314e38f), 3.3895314e38f);
-            const int place = v_page_index(token, d.warp * 16 + d.lane * 2 + i);
-            here[place] = bf16_bits(v);
-            if (slot >= 0)
-                there[place] = bf16_bits(v);
-        }
+    for (int i = 0; i < 2; i++) { // as rope.cu: stale places of V must be finite
+        const float x = __uint_as_float(i ? w[0].y : w[0].x);
+        v[i] = bf16_bits(x != x ? 0.0f : fminf(fmaxf(x, -3.3895314e38f), 3.3895314e38f));
+        if (d.lane < 8)
+            here[place + i * NEXT_ROW] = v[i];
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
+    if (d.lane < 8 && slot >= 0) {
+        there[place] = v[0];
+        there[place + NEXT_ROW] = v[1];
+    }
 }
 
-// The tile's sums over a cut's tokens. The first pages' values are loaded before the weights are there. sums: of the weights too.
+// The tile's sums over a cut's tokens. The first pages' values are loaded before the weights are there. sum_l: of the weights alone.
 template <int HEAD_DIM>
 static __device__ __forceinline__ void sum_cut(const decode_block &d, const uint2 (*weights)[32], int barrier,
-                                               const cut_unit &c, ring_place at, bool sums, float (&o)[4],
-                                               float (&sum_l)[4])
+                                               const cut_unit &c, ring_place at, float (&o)[4], float (&sum_l)[4])
 {
     constexpr int EACH = 4, TURNS = QR_CU_CUT / QR_CU_PAGE / EACH;
     const uint4 ones = make_uint4(BF16_ONES, BF16_ONES, BF16_ONES, BF16_ONES);
@@ -228,11 +235,28 @@ static __device__ __forceinline__ void sum_cut(const decode_block &d, const uint
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             mma_bf16(o, v[turn % 2][i], p[i].x, p[i].y);
-            if (sums)
-                mma_bf16(sum_l, ones, p[i].x, p[i].y);
+            mma_bf16(sum_l, ones, p[i].x, p[i].y);
         }
         if (turn + 2 < TURNS)
             load(turn + 2);
+    }
+}
+
+// A unit's tile as words for decode_merge.cuh: two neighbouring d of a head each, so that four of them are neighbours. Those of 16 d of a
+// head are 8; the even ones bring the cut's scaled maximum along, the others its sum of weights.
+template <int HEAD_DIM>
+static __device__ __forceinline__ void put_cut(const decode_block &d, int layer, int unit, const float (&mc)[8],
+                                               const float (&o)[4], const float (&l)[2])
+{
+    const int odd = d.g % 2;
+    uint4 *to = d.words(layer, d.p.at.cut) + ((size_t)unit * (HEAD_DIM / 16) + d.warp) * 64 + odd * 4 + d.g / 2;
+#pragma unroll
+    for (int i = 0; i < 2; i++) { // even g: d g, g + 1; odd: g + 7, g + 8
+        const float other = __shfl_xor_sync(~0u, odd ? o[i] : o[i + 2], 4);
+        if (2 * d.t + i < d.p.group)
+            put_word(to + (2 * d.t + i) * 8, __float_as_uint(odd ? other : o[i]),
+                     __float_as_uint(odd ? o[i + 2] : other), d.tag(layer),
+                     __float_as_uint(d.g / 2 % 2 ? l[i] : mc[2 * d.t + i]));
     }
 }
 
@@ -273,21 +297,15 @@ static __device__ __forceinline__ void sum_cuts(decode_block &d, const decode_sh
             float o[4] = {0, 0, 0, 0}, l[4] = {0, 0, 0, 0};
             if (c.cut == c.n_cut - 1)
                 put_own_v<HEAD_DIM>(d, layer, c, behind(d.r, pieces.v, pieces.n - 1));
-            sum_cut<HEAD_DIM>(d, a.p[turn], barrier, c, pieces.v, c.n_cut == 1 || d.warp == 0, o, l);
+            sum_cut<HEAD_DIM>(d, a.p[turn], barrier, c, pieces.v, o, l);
             d.mark(layer, QR_DECODE_AT_VALUES);
             const float sums[2] = {l[0], l[1]};
-            if (c.n_cut == 1) {
-                if constexpr (MANY)
-                    put_result_many(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, sums);
-                else
-                    put_result(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, sums);
-            } else {
-                const int unit = d.r.s->share.unit[u - 1];
-                put_cut<HEAD_DIM>(d, layer, unit, o);
-                if (d.warp == 0 && d.g < 2)
-                    put_word(d.words(layer, d.p.at.cut_sum) + (size_t)unit * 8 + 2 * d.t + d.g,
-                             a.mc[turn][2 * d.t + d.g], d.g ? l[1] : l[0], d.tag(layer));
-            }
+            if (c.n_cut > 1)
+                put_cut<HEAD_DIM>(d, layer, d.r.s->share.unit[u - 1], a.mc[turn], o, sums);
+            else if constexpr (MANY)
+                put_result_many(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, sums);
+            else
+                put_result(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, sums);
         }
         if (u + 1 < n) // unit u + 1 takes the place of unit u - 1
             pass(BARRIER_FREE + turn, MATH_THREADS);

@@ -17,43 +17,20 @@ template <int LANES> constexpr int merge_words_of = LANES / 2;
 template <int LANES> struct merge_lane {
     float v[MERGE_EACH][2], l[MERGE_EACH], old[MERGE_EACH], add[MERGE_EACH];
 
-    // Words [0, count) of cuts from `value` and `sum` on, `step` and 8 words apart. Values are asked for when their sum is there or few are
-    // left: others still work.
-    __device__ __forceinline__ void get(const uint4 *value, size_t step, const uint4 *sum, int count, uint32_t tag,
-                                        patience &until)
+    // Words [0, count) of cuts from `value` on, `step` words apart: even lanes' bring maxima, odd ones' sums.
+    __device__ __forceinline__ void get(const uint4 *value, size_t step, int count, uint32_t tag, patience &until)
     {
-        uint4 w[MERGE_EACH], m[MERGE_EACH];
-        unsigned need = (1u << count) - 1, need_sum = need;
-#pragma unroll
-        for (int i = 0; i < MERGE_EACH; i++)
-            w[i] = m[i] = make_uint4(0, 0, 0, 0);
-        for (int n = 1;; n++) {
-            const unsigned asks = need & (__popc(need_sum) <= 2 ? ~0u : ~need_sum);
-#pragma unroll
-            for (int i = 0; i < MERGE_EACH; i++)
-                if (need_sum >> i & 1)
-                    m[i] = get_word(sum + i * 8);
-#pragma unroll
-            for (int i = 0; i < MERGE_EACH; i++)
-                if (asks >> i & 1)
-                    w[i] = get_word(value + i * step);
-#pragma unroll
-            for (int i = 0; i < MERGE_EACH; i++) {
-                if ((need_sum >> i & 1) && m[i].z == tag)
-                    need_sum &= ~(1u << i);
-                if ((asks >> i & 1) && w[i].z == tag)
-                    need &= ~(1u << i);
-            }
-            if (!__any_sync(~0u, need | need_sum) || (n % 64 == 0 && __any_sync(~0u, until.is_over())))
-                break;
-        }
+        uint4 w[MERGE_EACH];
+        await_words(w, (1u << count) - 1, tag, until, [&](int i) { return value + i * step; });
+        const bool odd = threadIdx.x % 2;
 #pragma unroll
         for (int i = 0; i < MERGE_EACH; i++) { // what is not there leaves any number as it is
             const bool is_there = i < count;
+            const float own = __uint_as_float(w[i].w), other = __shfl_xor_sync(~0u, own, 1);
             v[i][0] = is_there ? __uint_as_float(w[i].x) : -0.0f;
             v[i][1] = is_there ? __uint_as_float(w[i].y) : -0.0f;
-            old[i] = is_there ? __uint_as_float(m[i].x) : -INFINITY; // mc, until `weigh`
-            l[i] = is_there ? __uint_as_float(m[i].y) : -0.0f;
+            old[i] = is_there ? odd ? other : own : -INFINITY; // mc, until `weigh`
+            l[i] = is_there ? odd ? own : other : -0.0f;
         }
     }
     // Factors, as merge_cut's. mc: of all before; then of these too. Returns which lanes' cuts all leave the maximum as it was.
@@ -105,15 +82,14 @@ static __device__ __forceinline__ void merge_words(const decode_block &d, int la
                   LINE = 8 / LANES; // items of a head; of 16 d
     const int head = item / ITEMS, h = head / d.p.group, j = head - h * d.p.group, part = item % ITEMS;
     const size_t unit = before + h * n_cut, step = TILES * 64;
-    const uint4 *value = d.words(layer, d.p.at.cut) + unit * step + (part / LINE * 8 + j) * 8 + part % LINE * LANES +
-                         d.lane % LANES,
-                *sum = d.words(layer, d.p.at.cut_sum) + unit * 8 + j;
+    const uint4 *value =
+        d.words(layer, d.p.at.cut) + unit * step + (part / LINE * 8 + j) * 8 + part % LINE * LANES + d.lane % LANES;
     float o[2] = {-0.0f, -0.0f}, l = -0.0f, mc = -INFINITY;
-    await_one(sum + (item * 37 % n_cut) * 8, d.tag(layer), d.r.s->until);
+    await_one(value - d.lane % LANES + item * 37 % n_cut * step, d.tag(layer), d.r.s->until);
     for (int first = 0; first < n_cut; first += merge_round<LANES>) {
         merge_lane<LANES> cuts;
         const int mine = first + d.lane / LANES * MERGE_EACH, count = max(0, min(MERGE_EACH, n_cut - mine));
-        cuts.get(value + mine * step, step, sum + mine * 8, count, d.tag(layer), d.r.s->until);
+        cuts.get(value + mine * step, step, count, d.tag(layer), d.r.s->until);
         d.mark(layer, QR_DECODE_AT_CUTS);
         const unsigned stay = cuts.weigh(d.lane, count, mine == 0, mc);
         const int turns = (min(merge_round<LANES>, n_cut - first) + MERGE_EACH - 1) / MERGE_EACH;

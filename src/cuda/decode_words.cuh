@@ -15,10 +15,10 @@ static __device__ inline uint4 get_word(const uint4 *p)
                  : "memory");
     return make_uint4((uint32_t)lo, (uint32_t)(lo >> 32), (uint32_t)hi, (uint32_t)(hi >> 32));
 }
-static __device__ inline void put_word(uint4 *p, uint32_t x, uint32_t y, uint32_t tag)
+static __device__ inline void put_word(uint4 *p, uint32_t x, uint32_t y, uint32_t tag, uint32_t third = 0)
 {
     asm volatile("{\n.reg .b128 v;\nmov.b128 v,{%1,%2};\nst.relaxed.gpu.global.b128 [%0],v;\n}" ::"l"(p),
-                 "l"((unsigned long long)y << 32 | x), "l"((unsigned long long)tag)
+                 "l"((unsigned long long)y << 32 | x), "l"((unsigned long long)third << 32 | tag)
                  : "memory");
 }
 static __device__ inline void put_word(uint4 *p, float x, float y, uint32_t tag)
