@@ -293,8 +293,10 @@ const float *steps_by_kernel(struct steps *s, int last)
     struct qr_step step = next_step(s);
     struct qr_decode_args *a = &s->exec->decode->args;
     a->last = last;
-    if (a->many_words) /* a step that ended early has left some of decode_many.cuh's words as they were */
+    if (a->many_words) { /* a step that ended early has left some of decode_many.cuh's words as they were */
         check(cudaMemset(a->many_words, 0xFF, (size_t)a->many.set * QR_DECODE_SETS * 16), "clearing words");
+        check(cudaDeviceSynchronize(), "clearing words"); /* the executor's stream does not wait for it */
+    }
     if (!qr_cuda_decode_takes(s->exec, &step))
         steps_fail("the kernel does not take a step of %d sequences of this model: it takes %d", s->n_seq,
                    s->exec->decode->few);
