@@ -191,43 +191,44 @@ static __device__ __forceinline__ void attend(decode_block &d, const decode_shar
                 put_result(d, layer, c.b, c.h, d.warp, HEAD_DIM, o, l);
         } else {
             uint4 *to = d.words(layer, d.p.at.cut) + ((size_t)u * TILES + d.warp) * 64 + d.lane;
-            put_word(to, o[0], o[1], d.tag(layer));
-            put_word(to + 32, o[2], o[3], d.tag(layer));
-            if (d.warp == 0 && d.g < 2)
-                put_word(d.words(layer, d.p.at.cut_sum) + (size_t)u * 8 + 2 * d.t + d.g, d.g ? mc[1] : mc[0],
-                         d.g ? l[1] : l[0], d.tag(layer));
+            put_word(to, o[0], o[1], d.tag(layer), mc[0]);
+            put_word(to + 32, o[2], o[3], d.tag(layer), mc[1]);
+            if (d.warp == 0 && d.g == 0)
+                put_word(d.words(layer, d.p.at.cut_sum) + (size_t)u * 8 + d.t, l[0], l[1], d.tag(layer));
         }
     }
     meet_math();
     give_back(d, v_at, pieces);
 }
 
-// A tile of 16 d of a KV head of a sequence of n cuts, from unit u on: merged from left to right. By one warp.
+// A tile of 16 d of a KV head of a sequence of n cuts, from unit u on: merged from left to right. By one warp. A cut is three words of a
+// lane: values at d g and at g + 8 for heads 2t and 2t + 1, each word with the maximum of one of these heads, and sums of both.
 template <int HEAD_DIM, bool MANY>
 static __device__ __forceinline__ void merge_cuts(const decode_block &d, int layer, int token, int h, int tile, int u,
                                                   int n_cut)
 {
-    constexpr int TILES = HEAD_DIM / 16, AHEAD = 3;
+    constexpr int TILES = HEAD_DIM / 16, AHEAD = 6, EACH = 3;
+    const uint4 *value = d.words(layer, d.p.at.cut) + ((size_t)u * TILES + tile) * 64 + d.lane,
+                *sum = d.words(layer, d.p.at.cut_sum) + (size_t)u * 8 + d.t;
     float o[4], l[2], mc[2];
-    for (int first = 0; first < n_cut; first += AHEAD) {
-        uint4 w[AHEAD * 4];
-        await_words(w, n_cut - first >= AHEAD ? (1u << AHEAD * 4) - 1 : (1u << (n_cut - first) * 4) - 1, d.tag(layer),
-                    d.r.s->until, [&](int i) {
-                        size_t unit = u + first + i / 4;
-                        return i % 4 < 2 ? d.words(layer, d.p.at.cut) + (unit * TILES + tile) * 64 + i % 4 * 32 + d.lane
-                                         : d.words(layer, d.p.at.cut_sum) + unit * 8 + 2 * d.t + i % 4 - 2;
-                    });
+    for (int first = 0; first < n_cut; first += AHEAD, value += AHEAD * TILES * 64, sum += AHEAD * 8) {
+        uint4 w[AHEAD * EACH];
+        const int n = min(AHEAD, n_cut - first);
+        await_words(w, (1u << n * EACH) - 1, d.tag(layer), d.r.s->until, [&](int i) {
+            return i % EACH < 2 ? value + i / EACH * (TILES * 64) + i % EACH * 32 : sum + i / EACH * 8;
+        });
 #pragma unroll
         for (int a = 0; a < AHEAD; a++) {
-            if (first + a >= n_cut)
+            if (a >= n)
                 break;
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                float cut_mc = __uint_as_float(w[a * 4 + 2 + i].x), cut_l = __uint_as_float(w[a * 4 + 2 + i].y);
+                const float cut_mc = __uint_as_float(w[a * EACH + i].w),
+                            cut_l = __uint_as_float(i ? w[a * EACH + 2].y : w[a * EACH + 2].x);
                 float v[2];
 #pragma unroll
                 for (int r = 0; r < 2; r++)
-                    v[r] = __uint_as_float(i ? w[a * 4 + r].y : w[a * 4 + r].x);
+                    v[r] = __uint_as_float(i ? w[a * EACH + r].y : w[a * EACH + r].x);
                 if (first + a == 0) {
                     o[i] = v[0], o[i + 2] = v[1], l[i] = cut_l, mc[i] = cut_mc;
                     continue;

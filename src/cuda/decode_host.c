@@ -3,16 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOM       (227 * 1024) /* shared memory of a block on compute capability 9.0 */
-#define SLOT       (QR_DECODE_PIECE * 512)
-#define MAX_UNITS  1024 /* of attention in a step */
-#define MIN_SLOTS  16
-#define MAX_SLOTS  32
-#define FEW        8  /* sequences up to which it is faster than graphs, with weights in bf16: docs/KERNELS.md */
-#define FEW_PACKED 3  /* with quantised ones */
-#define MANY_CUTS  12 /* of a sequence: from here on merging all at once is faster, docs/KERNELS.md */
-#define N_SHARE    (QR_MAX_AHEAD + 2)
-#define MAX_SM     1024
+#define ROOM                 (227 * 1024) /* shared memory of a block on compute capability 9.0 */
+#define SLOT                 (QR_DECODE_PIECE * 512)
+#define MAX_UNITS            1024 /* of attention in a step */
+#define MIN_SLOTS            16
+#define MAX_SLOTS            32
+#define FEW                  8 /* sequences up to which it is faster than graphs, with weights in bf16: docs/KERNELS.md */
+#define FEW_PACKED           3 /* with quantised ones */
+#define MANY_CUTS            6 /* of a sequence, if there is one: from here on merging all at once is faster, docs/KERNELS.md */
+#define MANY_CUTS_OF_SEVERAL 12
+#define N_SHARE              (QR_MAX_AHEAD + 2)
+#define MAX_SM               1024
 
 /* Some matrix is quantised: the kernel then counts places in smaller steps than tiles. */
 static bool is_packed(const struct qr_cuda_sizes *sizes)
@@ -372,7 +373,7 @@ enum qr_status qr_cuda_decode_launch(struct qr_cuda_exec *exec, const struct qr_
     struct qr_decode_args a = d->args;
     a.n_token = step->n_token;
     for (int s = 0; s < step->n_seq; s++)
-        a.is_long |= step->position[s] / QR_CU_CUT >= MANY_CUTS;
+        a.is_long |= step->position[s] / QR_CU_CUT >= (step->n_seq > 1 ? MANY_CUTS_OF_SEVERAL : MANY_CUTS);
     a.token = exec->step + shape->token;
     a.position = exec->step + shape->position;
     a.slot = exec->step + shape->slot;

@@ -21,9 +21,9 @@ static __device__ inline void put_word(uint4 *p, uint32_t x, uint32_t y, uint32_
                  "l"((unsigned long long)y << 32 | x), "l"((unsigned long long)third << 32 | tag)
                  : "memory");
 }
-static __device__ inline void put_word(uint4 *p, float x, float y, uint32_t tag)
+static __device__ inline void put_word(uint4 *p, float x, float y, uint32_t tag, float third = 0)
 {
-    put_word(p, __float_as_uint(x), __float_as_uint(y), tag);
+    put_word(p, __float_as_uint(x), __float_as_uint(y), tag, __float_as_uint(third));
 }
 
 static __device__ inline uint64_t clock_ns()
