@@ -1,6 +1,7 @@
 // decode_block.cuh - what a block of the persistent kernel holds, and where words of each exchange lie.
 #pragma once
 #include "cuda/decode_math.cuh"
+#include "cuda/launch.cuh"
 
 // Of attention. Lies where a chain's tokens lie in the stages before and behind it.
 template <int HEAD_DIM> struct attention_shared {
@@ -93,4 +94,18 @@ struct decode_block {
 #endif
     }
 };
+
+// A strip of gate with its strip of up, which is the next unit: rows 2g and 2g + 1 of tokens 2t and 2t + 1.
+static __device__ __forceinline__ void gated_pairs(const decode_block &d, int unit, const float (&sum)[4],
+                                                   uint32_t (&pair)[2])
+{
+    const float *ups = d.sums_of(QR_DECODE_UP) + (unit + 1) * d.n_token * 16 + 2 * d.g;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float2 up = make_float2(0, 0);
+        if (2 * d.t + i < d.n_token)
+            up = *(const float2 *)(ups + (2 * d.t + i) * 16);
+        pair[i] = pack_bf16(silu(sum[i]) * up.x, silu(sum[i + 2]) * up.y);
+    }
+}
 #endif

@@ -10,7 +10,6 @@
 // its words are made NOT_YET again, a part by each block. They are used again three layers later, or in a later launch.
 #pragma once
 #include "cuda/decode_norm.cuh"
-#include "cuda/launch.cuh"
 
 #if __CUDA_ARCH__ >= 900
 constexpr uint32_t NOT_YET = 0xFFFFFFFFu;
@@ -216,14 +215,7 @@ struct pair_math {
             mma_bf16(acc, a[i], b[i / 2].x, b[i / 2].y);
             mma_bf16(acc, a[i + 1], b[i / 2].z, b[i / 2].w);
         }
-        if (--left)
-            return;
-        left = chain;
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            sum[e] += acc[e];
-            acc[e] = 0;
-        }
+        end_batch(left, chain, acc, sum);
     }
     // first: the unit's first tile, a multiple of 4.
     __device__ __forceinline__ void run(const uint32_t *x, int n_token, int first, ring_place at, int step, int tiles,
@@ -336,15 +328,8 @@ static __device__ __forceinline__ uint4 *token_word_of(uint4 *words, int tile, i
 static __device__ __forceinline__ void put_gated_many(const decode_block &d, int layer, int unit, const float (&sum)[4])
 {
     const int high = d.g / 4, token = 2 * d.t + high, strip = d.r.s->share.strip[QR_DECODE_UP][0] + unit / 2;
-    const float *ups = d.sums_of(QR_DECODE_UP) + (unit + 1) * d.n_token * 16 + 2 * d.g;
     uint32_t pair[2];
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        float2 up = make_float2(0, 0);
-        if (2 * d.t + i < d.n_token)
-            up = *(const float2 *)(ups + (2 * d.t + i) * 16);
-        pair[i] = pack_bf16(silu(sum[i]) * up.x, silu(sum[i + 2]) * up.y);
-    }
+    gated_pairs(d, unit, sum, pair);
     const uint32_t other = __shfl_xor_sync(~0u, high ? pair[0] : pair[1], 16);
     if (token < d.n_token)
         put_half(token_word_of(d.many(layer, d.p.many.act), strip, token, d.g % 4), strip % 2, high ? other : pair[0],

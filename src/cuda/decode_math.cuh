@@ -46,6 +46,19 @@ static __device__ inline int opaque(int v)
     return v;
 }
 
+// A batch of a chain has been multiplied; what the chain's last one leaves in acc is added to the unit's sum.
+static __device__ __forceinline__ void end_batch(int &left, int chain, float (&acc)[4], float (&sum)[4])
+{
+    if (--left)
+        return;
+    left = chain;
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        sum[e] += acc[e];
+        acc[e] = 0;
+    }
+}
+
 // One unit: its pieces, `step` apart in the ring, `tiles` tiles in chains of `chain` (multiples of 4, as K is padded to 64); sum: rows
 // 2g, 2g + 1 (x, y: token 2t; z, w: 2t + 1), chains added from left to right.
 //
@@ -92,14 +105,7 @@ struct unit_math {
 #pragma unroll
         for (int i = 0; i < BATCH; i++)
             mma_bf16(acc, a[i], b[i].x, b[i].y);
-        if (--left)
-            return;
-        left = chain;
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            sum[e] += acc[e];
-            acc[e] = 0;
-        }
+        end_batch(left, chain, acc, sum);
     }
     __device__ __forceinline__ void run(ring_place at, int step, int tiles, int chain, float (&sum)[4]) const
     {

@@ -47,15 +47,8 @@ static __device__ __forceinline__ const uint32_t *stage_chain(const decode_block
 static __device__ inline void put_gated(const decode_block &d, int layer, int unit, const float (&sum)[4])
 {
     const int odd = d.g % 2, token = 2 * d.t + odd, strip = d.r.s->share.strip[QR_DECODE_UP][0] + unit / 2;
-    const float *ups = d.sums_of(QR_DECODE_UP) + (unit + 1) * d.n_token * 16 + 2 * d.g;
     uint32_t pair[2];
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        float2 up = make_float2(0, 0);
-        if (2 * d.t + i < d.n_token)
-            up = *(const float2 *)(ups + (2 * d.t + i) * 16);
-        pair[i] = pack_bf16(silu(sum[i]) * up.x, silu(sum[i + 2]) * up.y);
-    }
+    gated_pairs(d, unit, sum, pair);
     const uint32_t other = __shfl_xor_sync(~0u, odd ? pair[0] : pair[1], 4);
     if (token < d.n_token)
         put_word(d.words(layer, d.p.at.act) + (token * d.p.matrix[QR_DECODE_DOWN].k16 + strip) * 4 + d.g / 2,
