@@ -1,5 +1,5 @@
 # targets.mk - what a person types, apart from building.
-.PHONY: help run deps test test-quick test-long bench cuda-check cuda-objects gpu-test gpu-profile gpu-sanitize gpu-bench format lint install uninstall clean model venv clients
+.PHONY: help run deps test test-quick test-long bench cuda-check cuda-objects gpu-test gpu-check gpu-profile gpu-sanitize gpu-bench format lint install uninstall clean model venv clients
 
 help:
 	@echo 'make              build build/quire, build/libquire.a and the examples'
@@ -13,6 +13,7 @@ help:
 	@echo 'make bench        speed of the default model and of each kernel'
 	@echo 'make cuda-check   compile the CUDA sources, where nvcc is installed'
 	@echo 'make gpu-test     the tests of the CUDA executor, where there is a GPU; make gpu-bench: its speed'
+	@echo 'make gpu-check    2,000 decode steps each of three models: the decode kernel against the plan, bit for bit'
 	@echo 'make gpu-profile  where the time of one layer of the decode kernel goes, us; make gpu-sanitize: it under compute-sanitizer'
 	@echo 'make format       clang-format all sources'
 	@echo 'make lint         clang-format (check only), clang-tidy, cppcheck'
@@ -111,7 +112,7 @@ CHECK_OBJ := $(patsubst tests/cuda/%.cu,$(B)/testobj/cuda/%.cu.o,$(wildcard test
 cuda-check:
 	@$(if $(NVCC),$(MAKE) --no-print-directory ROOT=$(CHECK_ROOT) CUDA_ARCH="80 90a" cuda-objects,\
 	echo "cuda-check: no nvcc here, nothing compiled")
-cuda-objects: $(call lib,cuda) $(CHECK_OBJ) $(B)/on_cpu/quant $(B)/gpu/decode_stages $(B)/gpu/decode_profile
+cuda-objects: $(call lib,cuda) $(CHECK_OBJ) $(B)/on_cpu/quant $(B)/gpu/decode_stages $(B)/gpu/decode_profile $(B)/gpu/decode_check
 	@$(B)/on_cpu/quant
 # Kernels without a GPU: tests/cuda/on_cpu stands in front of two headers of theirs.
 ON_CPU_CXX := $(CXX) -x c++ -std=c++17 -g -O1 -fsanitize=address -Wno-attributes -Itests/cuda/on_cpu -Isrc -Iinclude $(CUDA_INCLUDE) -pthread
@@ -137,7 +138,8 @@ gpu-test: $(B)/quire $(GPU_TESTS) $(GPU_PROGRAMS)
 	@for t in $(GPU_PROGRAMS); do echo $$t; QUICK=1 $$t || exit 1; done
 
 # Programs that look into the persistent kernel, which is built for them once more: decode_stages ends it anywhere (decode_debug.cuh),
-# decode_profile says when its warps are where. The object in front of the archive takes the place of the one inside.
+# decode_profile says when its warps are where. The object in front of the archive takes the place of the one inside. decode_check takes the
+# kernel as it is.
 DECODE_NVCCFLAGS := $(filter-out -gencode%,$(NVCCFLAGS)) -gencode=arch=compute_90a,code=sm_90a -lineinfo
 $(B)/gpu/decode_stages.cu.o: DECODE_NVCCFLAGS += -DQR_DECODE_DEBUG
 $(B)/gpu/decode_profile.cu.o: DECODE_NVCCFLAGS += -DQR_DECODE_PROFILE
@@ -149,6 +151,14 @@ $(B)/testobj/cuda/decode/%.o: CFLAGS += $(CUDA_INCLUDE)
 $(B)/gpu/decode_%: $(B)/testobj/cuda/decode/%.o $(B)/testobj/cuda/decode/steps.o $(B)/gpu/decode_%.cu.o $(B)/libquire.a
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+$(B)/gpu/decode_check: $(B)/testobj/cuda/decode/check.o $(B)/testobj/cuda/decode/steps.o $(B)/libquire.a
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+
+gpu-check: $(B)/gpu/decode_check model
+	$< $(GPU_MODEL)
+	$< dummy:llama-3.2-1b
+	$< "$${XDG_CACHE_HOME:-$$HOME/.cache}/quire/SmolLM2-135M-Instruct.Q4_1.gguf" --convert
 gpu-profile: $(B)/gpu/decode_profile
 	$(B)/gpu/decode_profile $(GPU_MODEL)
 	$(B)/gpu/decode_profile $(GPU_MODEL) --quantization fp8

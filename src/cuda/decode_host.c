@@ -365,6 +365,16 @@ static enum qr_status send_shares(struct qr_cuda_exec *exec, struct qr_err *err)
                           "sending a decode step's shares", err);
 }
 
+/* Several sequences exchange more, which queues behind copies: docs/KERNELS.md has the figures. */
+static void bound_of_several(struct qr_decode_args *a)
+{
+    const bool few = a->n_token <= 4;
+    a->cap[QR_DECODE_CAP_EXCHANGE] = few ? 3 : 4;
+    a->cap[QR_DECODE_CAP_NOW] = few ? 14 : 16;
+    a->cap[QR_DECODE_CAP_LATER] = few ? 6 : 8;
+    a->quiet = 2;
+}
+
 enum qr_status qr_cuda_decode_launch(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape,
                                      const struct qr_step *step, int slot, struct qr_err *err)
 {
@@ -374,6 +384,8 @@ enum qr_status qr_cuda_decode_launch(struct qr_cuda_exec *exec, const struct qr_
     a.n_token = step->n_token;
     for (int s = 0; s < step->n_seq; s++)
         a.is_long |= step->position[s] / QR_CU_CUT >= (step->n_seq > 1 ? MANY_CUTS_OF_SEVERAL : MANY_CUTS);
+    if (a.n_token > 1 && !a.packed)
+        bound_of_several(&a);
     a.token = exec->step + shape->token;
     a.position = exec->step + shape->position;
     a.slot = exec->step + shape->slot;

@@ -60,6 +60,7 @@ void steps_parse(int argc, char **argv, const char *usage, struct steps_options 
                                           {"layer", required_argument, NULL, 'l'},
                                           {"stage", required_argument, NULL, 's'},
                                           {"chunk", required_argument, NULL, 'k'},
+                                          {"convert", no_argument, NULL, 'b'},
                                           {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;)
         switch (c) {
@@ -80,6 +81,9 @@ void steps_parse(int argc, char **argv, const char *usage, struct steps_options 
             break;
         case 'k':
             o->chunk = number_of(optarg, 1, STEPS_CHUNK, "chunk");
+            break;
+        case 'b':
+            o->convert = true;
             break;
         default:
             steps_fail("usage: %s", usage);
@@ -132,7 +136,7 @@ static void open_model(struct steps *s, const struct steps_options *o, const str
     s->n_vocab = (int)s->plan->n_vocab;
 }
 
-static void open_exec(struct steps *s, int room)
+static void open_exec(struct steps *s, int room, bool convert)
 {
     struct qr_exec_limits limits = {.max_token = STEPS_CHUNK,
                                     .max_seq = s->n_seq,
@@ -140,7 +144,7 @@ static void open_exec(struct steps *s, int room)
                                     .max_len = room,
                                     .n_block = s->n_seq * s->n_page,
                                     .kv_type = QR_BF16};
-    struct qr_cuda_options options = {.logits = true, .few = QR_DECODE_TOKENS};
+    struct qr_cuda_options options = {.logits = true, .few = QR_DECODE_TOKENS, .convert = convert};
     struct qr_exec *exec;
     struct qr_err err;
     if (qr_pool_create(0, &s->pool, &err) != QR_OK ||
@@ -223,7 +227,7 @@ void steps_open(struct steps *s, const struct steps_options *o, const struct ste
         steps_fail("out of memory");
     for (int i = 0; i < n_block; i++) /* a sequence's pages lie apart, last ones first */
         s->table[i] = n_block - 1 - (i % s->n_page * s->n_seq + i / s->n_page);
-    open_exec(s, s->n_page * QR_PAGE);
+    open_exec(s, s->n_page * QR_PAGE, o->convert);
     check(cudaMalloc((void **)&s->kv_before, s->exec->sizes.kv), "room for a copy of keys and values");
     for (int i = 0; i < s->n_seq; i++)
         prefill(s, i, o->context[i], o->chunk ? o->chunk : STEPS_CHUNK);
@@ -293,10 +297,11 @@ const float *steps_by_kernel(struct steps *s, int last)
     struct qr_step step = next_step(s);
     struct qr_decode_args *a = &s->exec->decode->args;
     a->last = last;
-    if (a->many_words) { /* a step that ended early has left some of decode_many.cuh's words as they were */
+    if (a->many_words && s->ended_early) { /* it has left some of decode_many.cuh's words as they were */
         check(cudaMemset(a->many_words, 0xFF, (size_t)a->many.set * QR_DECODE_SETS * 16), "clearing words");
         check(cudaDeviceSynchronize(), "clearing words"); /* the executor's stream does not wait for it */
     }
+    s->ended_early = last != INT32_MAX;
     if (!qr_cuda_decode_takes(s->exec, &step))
         steps_fail("the kernel does not take a step of %d sequences of this model: it takes %d", s->n_seq,
                    s->exec->decode->few);

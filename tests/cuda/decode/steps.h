@@ -8,13 +8,14 @@
 
 enum { STEPS_CHUNK = 512 }; /* tokens of a prompt at once */
 
-/* What the command line says: [MODEL] [--quantization Q] [--context N,N..] [--steps N] [--layer N] [--stage S] [--chunk N]. */
+/* What the command line says: [MODEL] [--quantization Q] [--context N,N..] [--steps N] [--layer N] [--stage S] [--chunk N] [--convert]. */
 struct steps_options {
     const char *model; /* as quire takes it, or "tiny"; NULL: none was named */
     const char *quantization, *stage;
     int context[QR_DECODE_TOKENS], n_seq; /* tokens before the first step, of each sequence */
     int steps, layer;                     /* layer -1: none was named */
     int chunk;                            /* tokens of a prompt at once; 0: STEPS_CHUNK */
+    bool convert;                         /* quantised weights become bf16, of the same values */
 };
 /* Starts from what *options says. Ends the program with a sentence where an argument is none of these. */
 void steps_parse(int argc, char **argv, const char *usage, struct steps_options *options);
@@ -35,6 +36,7 @@ struct steps {
     uint8_t *kv_before; /* device: keys and values as steps_keep found them */
     int n_seq, n_page, n_vocab;
     int32_t *table;                                                       /* [n_seq, n_page] */
+    bool ended_early;                                                     /* the kernel's last step */
     int length[QR_DECODE_TOKENS];                                         /* of each sequence, before the next step */
     int32_t token[STEPS_CHUNK], position[STEPS_CHUNK], slot[STEPS_CHUNK]; /* of one step */
     int32_t row[QR_DECODE_TOKENS], seq_begin[QR_DECODE_TOKENS + 1], seq_len[QR_DECODE_TOKENS];
