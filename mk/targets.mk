@@ -148,12 +148,10 @@ $(B)/gpu/decode_%.cu.o: src/cuda/decode_step.cu $(B)/flags-cuda.txt
 	@echo "  NVCC    $< for $(notdir $*)"
 	@$(NVCC) $(DECODE_NVCCFLAGS) -c $< -o $@
 $(B)/testobj/cuda/decode/%.o: CFLAGS += $(CUDA_INCLUDE)
-$(B)/gpu/decode_%: $(B)/testobj/cuda/decode/%.o $(B)/testobj/cuda/decode/steps.o $(B)/gpu/decode_%.cu.o $(B)/libquire.a
+$(B)/gpu/decode_%: $(B)/testobj/cuda/decode/%.o $(B)/testobj/cuda/decode/steps.o $(B)/libquire.a
 	@echo "  LINK    $@"
-	@$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
-$(B)/gpu/decode_check: $(B)/testobj/cuda/decode/check.o $(B)/testobj/cuda/decode/steps.o $(B)/libquire.a
-	@echo "  LINK    $@"
-	@$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+	@$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -o $@
+$(B)/gpu/decode_stages $(B)/gpu/decode_profile: %: %.cu.o
 
 gpu-check: $(B)/gpu/decode_check model
 	$< $(GPU_MODEL)

@@ -172,12 +172,7 @@ static void fill_args(const struct qr_cuda_exec *exec, const struct qr_decode_pl
         .sin = exec->sin,
         .place = exec->place,
         .logits = (float *)(void *)(exec->activation + exec->sizes.buffers.offset[plan->logits]),
-        .cap = {[QR_DECODE_CAP_EXCHANGE] = is_packed(&exec->sizes) ? 4 : 5,
-                [QR_DECODE_CAP_NOW] = 14,
-                [QR_DECODE_CAP_LATER] = 8,
-                [QR_DECODE_CAP_HEAD] = 32},
         .ahead = 40,
-        .quiet = is_packed(&exec->sizes) ? 2 : 4,
         .last = INT32_MAX,
     };
     fill_sizes(exec, p, a);
@@ -365,14 +360,22 @@ static enum qr_status send_shares(struct qr_cuda_exec *exec, struct qr_err *err)
                           "sending a decode step's shares", err);
 }
 
-/* Several sequences exchange more, which queues behind copies: docs/KERNELS.md has the figures. */
-static void bound_of_several(struct qr_decode_args *a)
+/* Bounds on pieces in flight. What blocks exchange queues behind copies, and several sequences exchange more: docs/KERNELS.md has the
+ * figures. */
+static void set_bounds(struct qr_decode_args *a)
 {
-    const bool few = a->n_token <= 4;
-    a->cap[QR_DECODE_CAP_EXCHANGE] = few ? 3 : 4;
-    a->cap[QR_DECODE_CAP_NOW] = few ? 14 : 16;
-    a->cap[QR_DECODE_CAP_LATER] = few ? 6 : 8;
-    a->quiet = 2;
+    enum { PACKED, ONE, UP_TO_FOUR, MORE };
+    static const struct {
+        int32_t cap[QR_DECODE_CAPS], quiet; /* cap: in the order of enum qr_decode_cap */
+    } bounds[] = {
+        [PACKED] = {{4, 14, 8, 32}, 2},
+        [ONE] = {{5, 14, 8, 32}, 4},
+        [UP_TO_FOUR] = {{3, 14, 6, 32}, 2},
+        [MORE] = {{4, 16, 8, 32}, 2},
+    };
+    const int kind = a->packed ? PACKED : a->n_token == 1 ? ONE : a->n_token <= 4 ? UP_TO_FOUR : MORE;
+    memcpy(a->cap, bounds[kind].cap, sizeof a->cap);
+    a->quiet = bounds[kind].quiet;
 }
 
 enum qr_status qr_cuda_decode_launch(struct qr_cuda_exec *exec, const struct qr_cuda_shape *shape,
@@ -384,8 +387,7 @@ enum qr_status qr_cuda_decode_launch(struct qr_cuda_exec *exec, const struct qr_
     a.n_token = step->n_token;
     for (int s = 0; s < step->n_seq; s++)
         a.is_long |= step->position[s] / QR_CU_CUT >= (step->n_seq > 1 ? MANY_CUTS_OF_SEVERAL : MANY_CUTS);
-    if (a.n_token > 1 && !a.packed)
-        bound_of_several(&a);
+    set_bounds(&a);
     a.token = exec->step + shape->token;
     a.position = exec->step + shape->position;
     a.slot = exec->step + shape->slot;

@@ -267,7 +267,8 @@ static __global__ void __launch_bounds__(LONG ? LONG_THREADS : BLOCK_THREADS, 1)
     if (LONG || MANY) // one that comes out of a shuffle ptxas keeps
         lane = __shfl_sync(~0u, lane, lane);
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
-    if (ONE && warp < MATH) // ten units, as gate and up or down often are, leave the fewer to the two schedulers that have a warp that fetches
+    // A stage often has ten units, three on two of the four schedulers: not on those of the warps that fetch. (Several sequences gain nothing.)
+    if (ONE && warp < MATH)
         warp ^= 2;
     decode_block d{p,
                    ONE ? 1 : p.n_token,
@@ -325,7 +326,8 @@ extern "C" cudaError_t qr_cu_prepare_decode(int head_dim, int packed, int shared
     for (int form = 0; form < 4; form++) {
         decode_kernel *kernel = kernel_for(head_dim, form % 2, packed, form / 2);
         cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-        e = e ? e : cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, form / 2 ? LONG_THREADS : BLOCK_THREADS, shared);
+        const int threads = form / 2 ? LONG_THREADS : BLOCK_THREADS;
+        e = e ? e : cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared);
         if (e || *blocks < 1)
             return e;
     }
