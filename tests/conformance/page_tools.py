@@ -30,15 +30,6 @@ def open_browser(downloads=None, narrow=False):
     return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
 
 
-def until(true, seconds=20, what=""):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if got := true():
-            return got
-        time.sleep(0.03)
-    raise AssertionError(f"not within {seconds} s: {what or true}")
-
-
 def delta(**parts):
     return {"choices": [{"index": 0, "delta": parts, "finish_reason": None}]}
 

@@ -9,6 +9,15 @@ import subprocess
 import time
 
 
+def until(true, seconds=20, what=""):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if got := true():
+            return got
+        time.sleep(0.03)
+    raise AssertionError(f"not within {seconds} s: {what or true}")
+
+
 class Server:
     def __init__(self, binary, model, *options, env=None, preexec=None, wait=True):
         self.process = subprocess.Popen(

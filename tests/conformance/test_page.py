@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from page_tools import Page, StandIn, delta, open_browser, until
-from server import Server
+from page_tools import Page, StandIn, delta, open_browser
+from server import Server, until
 
 ENTER, ESCAPE, CONTROL, SHIFT = "\ue007", "\ue00c", "\ue009", "\ue008"
 

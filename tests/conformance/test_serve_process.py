@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from server import Server, events, split
+from server import Server, events, split, until
 
-LONG = {"prompt": [5] * 10, "max_tokens": 600, "ignore_eos": True, "temperature": 0}
+LONG = {"prompt": [5] * 10, "max_tokens": 200, "ignore_eos": True, "temperature": 0}  # seconds of the default model
 
 
 @pytest.fixture(scope="module")
@@ -160,15 +160,18 @@ def stream_of(server, body, got):
     got.append(split(server.raw(request, timeout=60)))
 
 
+def until_running(server, n):
+    until(lambda: server.metric("vllm:num_requests_running") >= n, 20, f"{n} requests running")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_drain(quire, tiny, number):
-    server = Server(quire.path, tiny, "--max-num-seqs", 4, "--kv-cache-tokens", 8192)
+def test_drain(quire, default_model, number):
+    server = Server(quire.path, default_model, "--max-num-seqs", 4, "--kv-cache-tokens", 8192)
     got = []
     threads = [threading.Thread(target=stream_of, args=(server, LONG, got)) for _ in range(4)]
     for thread in threads:
         thread.start()
-    while server.metric("vllm:num_requests_running") < 4:
-        time.sleep(0.005)
+    until_running(server, 4)
     keep = server.connect()
     server.process.send_signal(number)
     end = time.monotonic() + 5
@@ -185,14 +188,13 @@ def test_drain(quire, tiny, number):
     server.stop()
 
 
-def test_a_second_signal_ends_at_once(quire, tiny):
-    server = Server(quire.path, tiny, "--kv-cache-tokens", 8192)
+def test_a_second_signal_ends_at_once(quire, default_model):
+    server = Server(quire.path, default_model, "--kv-cache-tokens", 8192)
     body = json.dumps({**LONG, "max_tokens": 1900, "stream": True}).encode()
     request = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     thread = threading.Thread(target=server.raw, args=(request,))
     thread.start()
-    while server.metric("vllm:num_requests_running") < 1:
-        time.sleep(0.005)
+    until_running(server, 1)
     server.process.send_signal(signal.SIGTERM)
     time.sleep(0.05)
     server.process.send_signal(signal.SIGTERM)
@@ -226,8 +228,7 @@ def test_an_engine_that_hangs_ends_the_process(quire, default_model):
     threads = [threading.Thread(target=stream_of, args=(server, body, got)) for _ in range(3)]
     for thread in threads:
         thread.start()
-    while server.metric("vllm:num_requests_running") < 3:
-        time.sleep(0.01)
+    until_running(server, 3)
     tid = busiest_thread(server.process.pid)
     if libc.ptrace(seize, tid, None, None) != 0:
         server.process.kill()
